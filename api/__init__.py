@@ -1,0 +1,1 @@
+"""HTTP: the planner as a service, spreadsheet endpoints and the web page."""

@@ -1,0 +1,1 @@
+"""The market: instance types, offers, live sources, the price store and spot risk."""
