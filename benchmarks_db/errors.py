@@ -37,7 +37,9 @@ class UnknownName(WorkloadError):  # noqa: N818  (reads as what happened)
     def __init__(self, kind: str, value: str, known: Iterable[str], *, field: str | None = None) -> None:
         folded = {name.casefold(): name for name in known}
         close = get_close_matches(value.casefold(), folded, n=3, cutoff=0.5)
-        super().__init__(f"unknown {kind} {value!r}", field=field or kind, value=value, nearest=[folded[c] for c in close])
+        super().__init__(
+            f"unknown {kind} {value!r}", field=field or kind, value=value, nearest=[folded[c] for c in close]
+        )
 
 
 class NoFeasiblePlan(EstimatorError):  # noqa: N818
