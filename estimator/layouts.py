@@ -1,42 +1,60 @@
-"""How is the job divided over GPUs: which parallel degrees, micro-batches, sharding and recomputation are worth a look?"""
+"""Which divisions of the job over GPUs are worth a look, on every kind of hardware at once?"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-Degree = float | NDArray[np.float64]
-Code = int | NDArray[np.int64]
+from estimator.hardware import Hardware
+from estimator.layout import Layout
+from estimator.memory import MemoryAccount
+from estimator.terms import ActivationCheckpointing, Method, Optimizer, Precision, ShardingKind
+from estimator.work import Work
+
+__all__ = ["REFUSALS", "Candidates", "Layout", "Limits", "enumerate_layouts"]
+
+REFUSALS = ("", "memory", "batch", "degrees")  # by code: why a row of hardware has no candidate; "" when it has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
-    """Layouts of n candidates; every field a scalar or an array of shape (n,).
+class Limits:
+    """What the user fixed; None and AUTO leave the choice to the search."""
 
-    gpus = data x tensor x pipeline x context; `expert` divides the data-parallel group.
-    global batch = micro_batch x grad_accum x data (samples; a micro-batch is what one model replica runs at once).
-    """
+    micro_batch: int | None = None
+    tensor: int | None = None
+    pipeline: int | None = None
+    context: int | None = None
+    expert: int | None = None
+    sharding: ShardingKind = ShardingKind.AUTO
+    recompute: ActivationCheckpointing = ActivationCheckpointing.AUTO
+    offload: bool = False
+    per_hardware: int = 160  # at most so many layouts a row of hardware
 
-    micro_batch: Degree = 1.0
-    grad_accum: Degree = 1.0
-    data: Degree = 1.0
-    tensor: Degree = 1.0
-    pipeline: Degree = 1.0
-    context: Degree = 1.0
-    expert: Degree = 1.0
-    virtual_stages: Degree = 1.0
-    sharding: Code = 0  # terms.Sharding
-    recompute: Code = 0  # terms.Recompute
-    offload: Code = 0  # 1: optimizer states (and their update) live in host memory; never chosen unless asked
 
-    @property
-    def gpus(self) -> Degree:
-        """GPUs of the whole job."""
-        return self.data * self.tensor * self.pipeline * self.context
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidates:
+    """Layouts worth evaluating on h rows of hardware; n candidates in all."""
 
-    @property
-    def global_batch(self) -> Degree:
-        """Samples per optimizer step."""
-        return self.micro_batch * self.grad_accum * self.data
+    layout: Layout  # arrays of shape (n,)
+    row: NDArray[np.int64]  # (n,) the row of the hardware table each belongs to
+    memory: MemoryAccount  # (n,)
+    verdict: NDArray[np.int64]  # (n,) codes of `memory.VERDICTS`; never "no"
+    refused: NDArray[np.int64]  # (h,) codes of `REFUSALS`
+
+
+def enumerate_layouts(
+    work: Work,
+    hardware: Hardware,
+    *,
+    global_batch: float,
+    limits: Limits | None = None,
+    method: Method = Method.FULL,
+    precision: Precision | Sequence[Precision] = Precision.BF16,
+    optimizer: Optimizer = Optimizer.ADAMW,
+    attention: str = "flash",
+) -> Candidates:
+    """Candidate layouts of one workload on a table of hardware, those that cannot fit left out."""
+    raise NotImplementedError

@@ -29,6 +29,7 @@ class Work:
     active_params: Count  # parameters one token meets (= params when dense)
     expert_params: Count = 0.0  # the part of `params` inside routed experts
     embedding_params: Count = 0.0  # input embedding table(s)
+    output_params: Count = 0.0  # output projection onto the vocabulary where it is a matrix of its own; 0 when tied
     trainable_params: Count = 0.0  # what the optimizer updates (adapters only for LoRA)
 
     # Shape, for communication, launch counts and the memory account; 0 where it has no meaning

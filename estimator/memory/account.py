@@ -1,0 +1,249 @@
+"""How many bytes does one GPU hold at the worst moment of a training step, and what are they?
+
+Closed-form arithmetic over arrays of candidates. The worst GPU of a pipeline is its first stage (most micro-batches in
+flight, input embedding) or its last (output projection, logits); both are counted and the larger is returned. The worst
+moment is the start of the backward pass, when every stored activation is alive; gradients are counted whole because
+gradient accumulation keeps them from the micro-batch before.
+
+Formulae (t, p, c, e, d: tensor, pipeline, context, expert, data degrees; s = d x c: the sharding group):
+
+    parameters of a stage  = dense layers / (t p) + embeddings / t + experts / (t p e)
+    states                 = parameters x bytes (`recipe`) / s for what the ZeRO stage shares (experts: / (s / e))
+    gathered (ZeRO-3)      = (prefetched layers + embeddings) in the compute format + one unsharded gradient
+    activations            = stored values x micro-batch x bytes / (t c) x micro-batches in flight / p + working set
+    in flight (1F1B)       = min(p, grad_accum) on the first stage, 1 on the last; interleaved: x (1 + (p - 1)/(p v))
+    logits                 = vocabulary x tokens x micro-batch x bytes / (t c), on the last stage
+
+ZeRO-3 can hold more than ZeRO-2: its gathered layers may outweigh what sharding the weights saves when the group or the
+model is small (DeepSpeed issue 5305: 52.8 against 43.8 GB).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from estimator.layout import Layout
+from estimator.memory.constants import DEFAULT, GIB, MemoryConstants
+from estimator.memory.recipe import Recipe, recipe
+from estimator.memory.stack import ORDINARY, Stack
+from estimator.terms import Method, Optimizer, Precision, Recompute, Sharding
+from estimator.work import Work
+
+Array = NDArray[np.float64]
+COMPONENTS = ("weights", "gradients", "optimizer", "activations", "logits", "buffers", "framework", "fragmentation")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryAccount:
+    """GiB per GPU of n candidates by component, on the worst GPU of each; arrays of one common shape."""
+
+    weights: Array  # parameters in the compute format, adapters included
+    gradients: Array
+    optimizer: Array  # states and fp32 master weights
+    activations: Array  # kept for the backward pass, and the working set of recomputation
+    logits: Array  # output logits and the copies of the loss
+    buffers: Array  # gathered weights, gradient buckets, dequantised layers
+    framework: Array  # CUDA context, libraries, NCCL
+    fragmentation: Array  # held by the allocator, not usable
+    sigma: Array  # one standard deviation of `used`, GiB
+
+    @property
+    def used(self) -> Array:
+        """GiB per GPU; the sum of the components."""
+        total: Array = np.add.reduce([getattr(self, name) for name in COMPONENTS])
+        return total
+
+    def row(self, index: int) -> dict[str, float]:
+        """The components of one candidate, GiB, in printing order."""
+        return {name: float(np.atleast_1d(getattr(self, name))[index]) for name in COMPONENTS}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The account of one pipeline stage as a straight line in the micro-batch: fixed bytes and bytes a sample."""
+
+    weights: Array
+    gradients: Array
+    optimizer: Array
+    buffers: Array
+    framework: Array
+    activations_per_sample: Array
+    logits_per_sample: Array
+
+
+def account(
+    work: Work,
+    layout: Layout,
+    *,
+    method: Method | Sequence[Method] = Method.FULL,
+    precision: Precision | Sequence[Precision] = Precision.BF16,
+    optimizer: Optimizer | Sequence[Optimizer] = Optimizer.ADAMW,
+    attention: str | Sequence[str] = "flash",
+    double_quant: bool = True,
+    stack: Stack = ORDINARY,
+    constants: MemoryConstants = DEFAULT,
+) -> MemoryAccount:
+    """Memory of each candidate, GiB per GPU by component.
+
+    `work` and `layout` are scalars or arrays of shape (n,), broadcast against each other; `method`, `precision`,
+    `optimizer` and `attention` (flash | eager; anything but eager counts as flash) are one value or n. Candidates whose
+    activations are unknown (`stored_values` zero or NaN) come out as NaN, never as small.
+    """
+    bytes_ = recipe(method=method, precision=precision, optimizer=optimizer, double_quant=double_quant)
+    eager = is_eager(attention)
+    first, last = stages(work, layout, bytes_, eager, stack, constants)
+    micro = np.asarray(layout.micro_batch, float)
+    one = _components(first, micro, constants)
+    other = _components(last, micro, constants)
+    heavier_last = sum(other.values()) > sum(one.values())
+    chosen = {name: np.where(heavier_last, other[name], one[name]) / GIB for name in COMPONENTS}
+    sigma = uncertainty(chosen, constants)
+    arrays = np.broadcast_arrays(sigma, *chosen.values())
+    return MemoryAccount(sigma=arrays[0], **dict(zip(COMPONENTS, arrays[1:], strict=True)))
+
+
+def is_eager(attention: str | Sequence[str]) -> Array:
+    """1 where attention keeps its scores, 0 where it does not."""
+    if isinstance(attention, str):
+        return np.asarray(float(attention == "eager"))
+    return np.array([name == "eager" for name in attention], float)
+
+
+def uncertainty(components: dict[str, Array], constants: MemoryConstants) -> Array:
+    """One standard deviation, GiB: the components' own errors added up, as they err together (and stay linear)."""
+    return (
+        constants.sigma_states * (components["weights"] + components["gradients"] + components["optimizer"])
+        + constants.sigma_moving * (components["activations"] + components["logits"] + components["buffers"])
+        + constants.sigma_gib
+    )
+
+
+def stages(
+    work: Work, layout: Layout, bytes_: Recipe, eager: Array, stack: Stack, constants: MemoryConstants
+) -> tuple[Parts, Parts]:
+    """The first and the last pipeline stage (the same account when there is one stage)."""
+    w = {f.name: np.asarray(getattr(work, f.name), float) for f in fields(Work)}
+    t, p, c, e, d, v = (
+        np.asarray(getattr(layout, name), float)
+        for name in ("tensor", "pipeline", "context", "expert", "data", "virtual_stages")
+    )
+    zero = np.asarray(layout.sharding)
+    group = d * c
+    adapters = np.asarray(bytes_.adapter) > 0
+
+    # Parameters of a stage
+    tables = w["embedding_params"] + w["output_params"]
+    dense = np.maximum(w["params"] - w["expert_params"] - tables, 0.0) / (t * p)
+    experts = w["expert_params"] / (t * p * e)
+    alone = p <= 1
+    tables_first = np.where(alone, tables, w["embedding_params"]) / t
+    tied = w["output_params"] <= 0
+    tables_last = np.where(alone, tables, np.where(tied, w["embedding_params"], w["output_params"])) / t
+
+    # Who shares what: experts are already divided by `e`, so their group is smaller
+    share_w, share_g, share_o = (
+        np.where(zero >= s, group, 1.0) for s in (Sharding.ZERO3, Sharding.ZERO2, Sharding.ZERO1)
+    )
+    expert_w, expert_g, expert_o = (np.maximum(share / e, 1.0) for share in (share_w, share_g, share_o))
+
+    # ZeRO-3 keeps only the fp32 master; the compute copy exists layer by layer
+    master = np.asarray(bytes_.master) * stack.master_share
+    kept = np.where((zero >= Sharding.ZERO3) & (master > 0), 0.0, 1.0)
+    layer = (dense * p / np.maximum(w["layers"], 1.0)) + experts * p / np.maximum(w["layers"], 1.0)
+    gathers = (zero >= Sharding.ZERO3) & (group > 1)
+    trained = np.where(adapters, 0.0, 1.0)
+    values, working = _activation_values(w, layout, eager)
+    divide = np.where(np.asarray(stack.sequence_parallel) > 0, t, 1.0) * c
+    depth = np.where(p > 1, 1 + (p - 1) / (p * v) * (v > 1), 1.0)
+    in_flight = np.minimum(p, np.maximum(np.asarray(layout.grad_accum, float), 1.0))
+    value_bytes = np.asarray(bytes_.activation) * constants.activation_factor
+    loss = w["vocab"] * w["tokens"] * constants.logits_bytes * stack.logits_share / (t * c)
+
+    gpus = np.asarray(layout.gpus, float)
+    framework: Array = GIB * (
+        constants.context_gib + constants.workspace_gib + np.where(gpus > 1, constants.nccl_gib, 0.0)
+    )
+
+    def stage(tables_here: Array, flights: Array, logits: Array) -> Parts:
+        weights = (
+            kept
+            * (
+                bytes_.weight * dense / share_w
+                + bytes_.weight * experts / expert_w
+                + bytes_.embedding * tables_here / share_w
+            )
+            + bytes_.adapter * w["trainable_params"] / (t * p) / share_w
+        )
+        updated = w["trainable_params"] / np.maximum(np.where(adapters, 1.0, w["params"]), 1.0)
+        mine = np.where(adapters, 1.0 / (t * p), dense + tables_here)  # x `updated` below: parameters trained here
+        mine_experts = np.where(adapters, 0.0, experts)
+        gradients = (
+            bytes_.gradient * updated * (mine / share_g + mine_experts / expert_g) * (1 - stack.step_in_backward)
+        )
+        states = (np.asarray(bytes_.optimizer) + master) * updated * (mine / share_o + mine_experts / expert_o)
+        gathered = gathers * (
+            constants.gathered_layers * layer * bytes_.weight
+            + tables_here * bytes_.embedding
+            + trained * layer * bytes_.gradient
+        )
+        whole = updated * (mine + mine_experts)
+        copies = (zero == Sharding.DDP) & (group > 1)
+        bucket = np.where(copies, bytes_.gradient * whole * stack.bucket_copy, 0.0)
+        partial = (zero >= Sharding.ZERO1) & (zero <= Sharding.ZERO2) & (group > 1)
+        bucket = bucket + np.where(partial, 2 * bytes_.embedding * np.minimum(whole, BUCKET_VALUES), 0.0)
+        dequantised = np.asarray(bytes_.dequantised) * layer
+        stored = values * flights * depth / p * (1 - stack.host_checkpoints) + working
+        return Parts(
+            weights=weights,
+            gradients=gradients,
+            optimizer=states,
+            buffers=gathered + bucket + dequantised,
+            framework=framework,
+            activations_per_sample=stored * value_bytes / divide,
+            logits_per_sample=logits,
+        )
+
+    first = stage(tables_first, in_flight, np.where(alone, loss, 0.0))
+    last = stage(tables_last, np.minimum(in_flight, 1.0), loss)
+    return first, last
+
+
+BUCKET_VALUES = 5e8  # DeepSpeed's default reduce and all-gather bucket
+
+
+def _activation_values(w: dict[str, Array], layout: Layout, eager: Array) -> tuple[Array, Array]:
+    """Values a sample keeps over the whole model, and the working set of the layer at work; NaN where unknown."""
+    mode = np.asarray(layout.recompute)
+    layers = np.maximum(w["layers"], 1.0)
+    scores = w["score_values"] * eager
+    known = np.where(w["stored_values"] > 0, w["stored_values"], np.nan)
+    selective = np.where(w["stored_values_selective"] > 0, w["stored_values_selective"], known)
+    full = np.where(w["stored_values_full"] > 0, w["stored_values_full"], selective)
+    stored = np.select([mode >= Recompute.FULL, mode >= Recompute.SELECTIVE], [full, selective], known + scores)
+    working = np.select(
+        [mode >= Recompute.FULL, mode >= Recompute.SELECTIVE],
+        [np.maximum(w["layer_values"], known / layers) + scores / layers, scores / layers],
+        0.0,
+    )
+    return stored, working
+
+
+def _components(parts: Parts, micro: Array, constants: MemoryConstants) -> dict[str, Array]:
+    """Bytes by component at a micro-batch."""
+    activations = micro * parts.activations_per_sample
+    logits = micro * parts.logits_per_sample
+    moving = activations + logits + parts.buffers
+    return {
+        "weights": parts.weights,
+        "gradients": parts.gradients,
+        "optimizer": parts.optimizer,
+        "activations": activations,
+        "logits": logits,
+        "buffers": parts.buffers,
+        "framework": parts.framework,
+        "fragmentation": constants.fragmentation * moving,
+    }

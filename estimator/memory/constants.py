@@ -1,0 +1,32 @@
+"""What the memory account cannot derive: a handful of constants, each with bounds and a reason.
+
+Everything else (bytes a parameter, values a layer keeps, who holds which shard) is arithmetic. The values were
+fitted on the measured `mem_gib_per_gpu` rows of `benchmarks_db` by `estimator.memory_evaluation.fit` (log residuals,
+robust loss, each laboratory-model-GPU group weighing the same); the bounds are what is physically possible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+GIB = 2.0**30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryConstants:
+    """Fitted constants of the account, with the unit of each."""
+
+    context_gib: float = 0.55  # CUDA context and kernels of cuBLAS and cuDNN, [0.3, 1.2] GiB
+    workspace_gib: float = 0.25  # cuBLAS, attention and convolution workspaces, [0, 1] GiB
+    nccl_gib: float = 0.5  # NCCL channels and the extra context pages once there is more than one GPU, [0, 2] GiB
+    activation_factor: float = 1.05  # stored activations over the counted values, [0.8, 1.5]
+    logits_bytes: float = 12.0  # bytes a logit at the peak: 16-bit and fp32 copies, softmax, gradient, [4, 20]
+    fragmentation: float = 0.04  # share that the caching allocator holds but cannot use, of what moves, [0, 0.2]
+    gathered_layers: float = 2.0  # layers whose full weights ZeRO-3 holds at once (current and prefetched), [1, 4]
+    sigma_states: float = 0.03  # relative error (one standard deviation) of weights, gradients and optimizer states
+    sigma_moving: float = 0.15  # relative error of activations, logits and buffers
+    sigma_gib: float = 0.4  # error of what no model explains, GiB
+    margin: float = 1.3  # standard deviations between "fits" and "tight"
+
+
+DEFAULT = MemoryConstants()
