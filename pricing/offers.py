@@ -1,0 +1,441 @@
+"""What can be rented, where, in which market, at what price, seen when? Offers, and the table a plan ranks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import cached_property
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks_db.errors import PricesUnavailable
+from pricing.instances import InstanceType
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int32]
+Mask = NDArray[np.bool_]
+Texts = NDArray[np.object_]
+
+
+class Market(StrEnum):
+    """How the machine is bought."""
+
+    ON_DEMAND = "on-demand"
+    SPOT = "spot"
+    RESERVED = "reserved"
+    BLOCK = "block"  # prepaid capacity
+    OWN = "own"
+
+
+class PriceState(StrEnum):
+    """How far a price can be relied on; `unpriced` has no price and is listed, never ranked."""
+
+    LIVE = "live"
+    STALE = "stale"
+    SNAPSHOT = "snapshot"
+    OWN = "own"
+    UNPRICED = "unpriced"
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """Age in hours up to which a fetched price counts as live, by market; beyond it is stale."""
+
+    on_demand_hours: float = 7 * 24.0
+    spot_hours: float = 1.0
+
+    def limit_hours(self, market: str) -> float:
+        """The limit for a market; reserved and block prices age like on-demand ones."""
+        return self.spot_hours if market == Market.SPOT else self.on_demand_hours
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """An instance type in a region or zone, in a market, at a price (USD per hour for one whole instance).
+
+    `price_usd_per_hour` is None when nobody knows it (`state` is then `unpriced`); 0 is legal on own machines only.
+    `region` is None where no region is known to sell the type. `observed_at` is when a source last stated the price.
+    `ranked` is False for what is listed and must not be planned with; `note` says why, or why the price is stale.
+    """
+
+    cloud: str
+    region: str | None
+    zone: str | None
+    zone_id: str | None
+    instance_type: str
+    market: Market
+    gpu: str | None
+    gpus_per_node: float | None
+    price_usd_per_hour: float | None
+    source: str
+    observed_at: datetime | None
+    state: PriceState
+    ranked: bool = True
+    note: str = ""
+
+    def document(self) -> dict[str, object]:
+        """The offer as CONTRACT.md prints it (JSON types only, UTC times ending in Z)."""
+        return {
+            "cloud": self.cloud,
+            "region": self.region,
+            "zone": self.zone,
+            "zone_id": self.zone_id,
+            "instance_type": self.instance_type,
+            "market": self.market.value,
+            "gpu": self.gpu,
+            "gpus_per_node": self.gpus_per_node,
+            "price_usd_per_hour": self.price_usd_per_hour,
+            "source": self.source,
+            "observed_at": iso(self.observed_at),
+            "state": self.state.value,
+            "ranked": self.ranked,
+            "note": self.note or None,
+        }
+
+
+def iso(moment: datetime | None) -> str | None:
+    """UTC text to the second.
+
+    >>> iso(datetime(2026, 7, 16, tzinfo=UTC))
+    '2026-07-16T00:00:00Z'
+    """
+    return None if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+# --- the table ------------------------------------------------------------------------------------------------------
+
+TEXT_COLUMNS = ("cloud", "region", "zone", "zone_id", "instance_type", "market", "source", "state", "note")
+TYPE_TEXTS = ("cloud", "instance_type", "gpu", "rdma", "gpu_interconnect", "accelerator")
+TYPE_NUMBERS = ("gpus", "gpu_mem_gib", "vcpus", "mem_gib", "local_ssd_gb", "network_gbps")
+
+
+@dataclass(frozen=True)
+class InstanceTable:
+    """Machine facts by column, one row a type. Numbers are float64 with nan for unknown; texts use "" for none."""
+
+    texts: Mapping[str, tuple[str, ...]]  # by TYPE_TEXTS
+    numbers: Mapping[str, Floats]  # by TYPE_NUMBERS
+
+    def __len__(self) -> int:
+        return len(self.texts["cloud"])
+
+    @cached_property
+    def position(self) -> dict[tuple[str, str], int]:
+        """Row of (cloud, instance type)."""
+        return {key: n for n, key in enumerate(zip(self.texts["cloud"], self.texts["instance_type"], strict=True))}
+
+
+def instance_table(types: Iterable[InstanceType]) -> InstanceTable:
+    """Columns of the given types, in their order."""
+    rows = list(types)
+    return InstanceTable(
+        texts={name: tuple(getattr(row, name) or "" for row in rows) for name in TYPE_TEXTS},
+        numbers={
+            name: np.array([math.nan if (v := getattr(row, name)) is None else v for row in rows], dtype=np.float64)
+            for name in TYPE_NUMBERS
+        },
+    )
+
+
+@dataclass(frozen=True)
+class OfferTable:
+    """N offers by column, for a planner that looks at all of them at once.
+
+    Texts are held as codes into short lists of names (`codes[column]`, `names[column]`; "" = none); `column(name)`
+    and the properties decode them. `where(column, test)` runs a test once per distinct name. Machine facts come from
+    `types`, one row per instance type, through `type_index`.
+    """
+
+    codes: Mapping[str, Codes]
+    names: Mapping[str, tuple[str, ...]]
+    usd_per_hour: Floats  # nan: unpriced
+    observed: Floats  # seconds since 1970 UTC; nan: never seen
+    ranked: Mask
+    type_index: Codes
+    types: InstanceTable
+    warnings: tuple[str, ...] = field(default=())
+
+    def __len__(self) -> int:
+        return len(self.usd_per_hour)
+
+    def column(self, name: str) -> Texts:
+        """A text column decoded: an object array of str, length N."""
+        return np.array(self.names[name], dtype=object)[self.codes[name]]
+
+    def where(self, name: str, test: Callable[[str], bool]) -> Mask:
+        """The rows whose text in a column passes the test; the test runs once per distinct text."""
+        return np.array([test(text) for text in self.names[name]], dtype=bool)[self.codes[name]]
+
+    def where_type(self, name: str, test: Callable[[str], bool]) -> Mask:
+        """As `where`, over a text column of the instance types (gpu, rdma, gpu_interconnect, accelerator)."""
+        return np.array([test(text) for text in self.types.texts[name]], dtype=bool)[self.type_index]
+
+    @property
+    def cloud(self) -> Texts:
+        """aws, gcp, azure or "own"."""
+        return self.column("cloud")
+
+    @property
+    def region(self) -> Texts:
+        """ "" = no region known."""
+        return self.column("region")
+
+    @property
+    def zone(self) -> Texts:
+        """ "" = regional."""
+        return self.column("zone")
+
+    @property
+    def zone_id(self) -> Texts:
+        """AWS zone id, "" = none."""
+        return self.column("zone_id")
+
+    @property
+    def instance_type(self) -> Texts:
+        """The cloud's name of the machine."""
+        return self.column("instance_type")
+
+    @property
+    def market(self) -> Texts:
+        """Values of `Market`."""
+        return self.column("market")
+
+    @property
+    def source(self) -> Texts:
+        """Who stated the price."""
+        return self.column("source")
+
+    @property
+    def state(self) -> Texts:
+        """Values of `PriceState`."""
+        return self.column("state")
+
+    @property
+    def note(self) -> Texts:
+        """Why stale or not ranked."""
+        return self.column("note")
+
+    @property
+    def gpu(self) -> Texts:
+        """Canonical GPU names, "" = unknown."""
+        return self._type_text("gpu")
+
+    @property
+    def rdma(self) -> Texts:
+        """As `InstanceType.rdma`."""
+        return self._type_text("rdma")
+
+    @property
+    def gpu_interconnect(self) -> Texts:
+        """As `InstanceType.gpu_interconnect`, "" = unknown or one GPU."""
+        return self._type_text("gpu_interconnect")
+
+    @property
+    def accelerator(self) -> Texts:
+        """As `InstanceType.accelerator`."""
+        return self._type_text("accelerator")
+
+    @property
+    def gpus_per_node(self) -> Floats:
+        """GPUs of one instance; nan = unknown."""
+        return self.types.numbers["gpus"][self.type_index]
+
+    @property
+    def vcpus(self) -> Floats:
+        """Virtual CPUs of one instance."""
+        return self.types.numbers["vcpus"][self.type_index]
+
+    @property
+    def mem_gib(self) -> Floats:
+        """Host memory, GiB."""
+        return self.types.numbers["mem_gib"][self.type_index]
+
+    @property
+    def gpu_mem_gib(self) -> Floats:
+        """One card's memory as the cloud states it, GiB."""
+        return self.types.numbers["gpu_mem_gib"][self.type_index]
+
+    @property
+    def network_gbps(self) -> Floats:
+        """Bandwidth between nodes, Gbit/s."""
+        return self.types.numbers["network_gbps"][self.type_index]
+
+    def _type_text(self, name: str) -> Texts:
+        return np.array(self.types.texts[name], dtype=object)[self.type_index]
+
+    def select(self, rows: Mask | Codes) -> OfferTable:
+        """The rows of a mask or of indices, facts kept."""
+        return replace(
+            self,
+            codes={name: codes[rows] for name, codes in self.codes.items()},
+            usd_per_hour=self.usd_per_hour[rows],
+            observed=self.observed[rows],
+            ranked=self.ranked[rows],
+            type_index=self.type_index[rows],
+        )
+
+    def offer(self, row: int) -> Offer:
+        """One row as a value."""
+        text = {name: self.names[name][codes[row]] for name, codes in self.codes.items()}
+        kind = int(self.type_index[row])
+        gpus, usd, seen = (
+            float(a) for a in (self.types.numbers["gpus"][kind], self.usd_per_hour[row], self.observed[row])
+        )
+        return Offer(
+            cloud=text["cloud"],
+            region=text["region"] or None,
+            zone=text["zone"] or None,
+            zone_id=text["zone_id"] or None,
+            instance_type=text["instance_type"],
+            market=Market(text["market"]),
+            gpu=self.types.texts["gpu"][kind] or None,
+            gpus_per_node=None if math.isnan(gpus) else gpus,
+            price_usd_per_hour=None if math.isnan(usd) else usd,
+            source=text["source"],
+            observed_at=None if math.isnan(seen) else datetime.fromtimestamp(seen, UTC),
+            state=PriceState(text["state"]),
+            ranked=bool(self.ranked[row]),
+            note=text["note"],
+        )
+
+    def offers(self) -> list[Offer]:
+        """All rows as values, for listings."""
+        return [self.offer(row) for row in range(len(self))]
+
+
+def _encode(values: Sequence[str]) -> tuple[Codes, tuple[str, ...]]:
+    places: dict[str, int] = {}
+    codes = np.fromiter((places.setdefault(v, len(places)) for v in values), dtype=np.int32, count=len(values))
+    return codes, tuple(places)
+
+
+def table_of(offers: Sequence[Offer], types: Iterable[InstanceType], *, warnings: tuple[str, ...] = ()) -> OfferTable:
+    """A table of offers; a type without facts gets a row with the offer's own GPU and count and unknowns."""
+    known = {(t.cloud, t.instance_type): t for t in types}
+    for offer in offers:
+        key = (offer.cloud, offer.instance_type)
+        if key not in known:
+            known[key] = InstanceType(offer.cloud, offer.instance_type, offer.gpu, offer.gpus_per_node)
+    facts = instance_table(known.values())
+    encoded = {name: _encode([getattr(offer, name) or "" for offer in offers]) for name in TEXT_COLUMNS}
+    nan = math.nan
+    return OfferTable(
+        codes={name: codes for name, (codes, _) in encoded.items()},
+        names={name: names for name, (_, names) in encoded.items()},
+        usd_per_hour=np.array([nan if (p := o.price_usd_per_hour) is None else p for o in offers], dtype=np.float64),
+        observed=np.array([o.observed_at.timestamp() if o.observed_at else nan for o in offers], dtype=np.float64),
+        ranked=np.array([o.ranked for o in offers], dtype=bool),
+        type_index=np.array([facts.position[o.cloud, o.instance_type] for o in offers], dtype=np.int32),
+        types=facts,
+        warnings=warnings,
+    )
+
+
+def concatenate(tables: Sequence[OfferTable]) -> OfferTable:
+    """The rows of all tables, in order; machine facts of a type come from the first table that has them."""
+    if len(tables) == 1:
+        return tables[0]
+    places: dict[tuple[str, str], int] = {}
+    picks: list[tuple[int, int]] = []  # (table, row of its types) of each merged type
+    index = []
+    for n, table in enumerate(tables):
+        moved = np.empty(len(table.types), dtype=np.int32)
+        for key, row in table.types.position.items():
+            if key not in places:
+                places[key] = len(places)
+                picks.append((n, row))
+            moved[row] = places[key]
+        index.append(moved[table.type_index])
+    types = InstanceTable(
+        texts={name: tuple(tables[n].types.texts[name][row] for n, row in picks) for name in TYPE_TEXTS},
+        numbers={name: np.array([tables[n].types.numbers[name][row] for n, row in picks]) for name in TYPE_NUMBERS},
+    )
+    codes: dict[str, Codes] = {}
+    names: dict[str, tuple[str, ...]] = {}
+    for column in TEXT_COLUMNS:
+        merged: dict[str, int] = {}
+        parts = []
+        for table in tables:
+            moved = np.array([merged.setdefault(text, len(merged)) for text in table.names[column]], dtype=np.int32)
+            parts.append(moved[table.codes[column]] if len(table) else table.codes[column])
+        codes[column], names[column] = np.concatenate(parts), tuple(merged)
+    return OfferTable(
+        codes=codes,
+        names=names,
+        usd_per_hour=np.concatenate([t.usd_per_hour for t in tables]),
+        observed=np.concatenate([t.observed for t in tables]),
+        ranked=np.concatenate([t.ranked for t in tables]),
+        type_index=np.concatenate(index),
+        types=types,
+        warnings=tuple(w for t in tables for w in t.warnings),
+    )
+
+
+# --- what is on offer now -------------------------------------------------------------------------------------------
+
+
+class FetchedOffers(Protocol):
+    """What `current_offers` needs of a store (`pricing.store.Store` is one)."""
+
+    def current_table(self, *, now: datetime, freshness: Freshness) -> tuple[OfferTable, set[tuple[str, str, str]]]:
+        """The fetched offers that are current, and every (cloud, region, market) that has been fetched."""
+
+
+def current_offers(
+    *,
+    now: datetime,
+    store: FetchedOffers | None = None,
+    max_age_hours: float | None = None,
+    offline: bool = False,
+    accelerators: Literal["gpu", "any"] = "gpu",
+    freshness: Freshness = Freshness(),
+) -> OfferTable:
+    """Every current offer: the store's where a (cloud, region, market) has been fetched, else the shipped snapshot's.
+
+    Reads only what is stored or shipped, whatever `offline` says; it only words the hint of a warning. Rows that must
+    not be planned with (unpriced, or shipped prices a year older than the newest of their cloud and market) have
+    `ranked` False. `accelerators="gpu"` leaves out Trainium and TPU machines.
+
+    Raises PricesUnavailable when `max_age_hours` leaves nothing to rank.
+    """
+    from pricing.snapshot import snapshot_table
+
+    table = snapshot_table()
+    if store is not None:
+        fetched, scopes = store.current_table(now=now, freshness=freshness)
+        if scopes:
+            table = concatenate([_without(table, scopes), fetched])
+    if accelerators == "gpu":
+        table = table.select(table.where_type("accelerator", lambda kind: kind == "gpu"))
+    if max_age_hours is not None:
+        table = _at_most(table, now, max_age_hours, offline)
+    return table
+
+
+def _without(table: OfferTable, scopes: set[tuple[str, str, str]]) -> OfferTable:
+    """The snapshot's rows that no fetched (cloud, region, market) replaces."""
+    cloud, region, market = (table.column(name) for name in ("cloud", "region", "market"))
+    keep = [key not in scopes for key in zip(cloud, region, market, strict=True)]
+    return table.select(np.array(keep, dtype=bool))
+
+
+def _at_most(table: OfferTable, now: datetime, hours: float, offline: bool) -> OfferTable:
+    """Rank only what was observed within the last `hours`; own machines have no age."""
+    age = (now.timestamp() - table.observed) / 3600.0
+    own = table.where("state", lambda state: state == PriceState.OWN)
+    young = own | (age <= hours)
+    ranked = table.ranked & young
+    if not ranked.any() and table.ranked.any():
+        newest = float(np.nanmin(np.where(table.ranked, age, np.nan)))
+        hint = "" if offline else "; `estimator prices refresh` fetches today's"
+        raise PricesUnavailable(
+            f"no price is at most {hours:g} hours old: the newest is {newest:.0f} hours old{hint}",
+            field="max_age",
+            value=hours,
+        )
+    return replace(table, ranked=ranked)

@@ -1,0 +1,191 @@
+"""Which prices are shipped with the product? The snapshot, packed so that a plan need not parse it.
+
+The readable truth is `data/prices_snapshot.csv` and `data/instances.csv`; `data/snapshot.pack` holds the same by
+column: one line of JSON (names, and the place of every array), then the arrays' bytes. The line also carries a
+fingerprint of the two files; a test fails when it is stale, and the sizes of the files are compared at every load,
+so that an edited table is read from its CSV until it is packed again (`scripts/refresh_snapshot.py --pack`).
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pricing.instances import instance_types
+from pricing.offers import (
+    TEXT_COLUMNS,
+    TYPE_NUMBERS,
+    TYPE_TEXTS,
+    InstanceTable,
+    Market,
+    Offer,
+    OfferTable,
+    PriceState,
+    table_of,
+)
+
+DATA = Path(__file__).parent / "data"
+SOURCES = ("instances.csv", "prices_snapshot.csv")
+PACK = DATA / "snapshot.pack"
+TOO_OLD_DAYS = 365  # behind the newest of the same cloud and market: listed, not ranked
+
+
+def snapshot_offers() -> list[Offer]:
+    """The shipped prices read from the CSV, then what has no price, said so.
+
+    Unpriced: every type without any price, and the on-demand market where a region has only a spot price of a type.
+    """
+    import csv
+
+    types = instance_types()
+    with (DATA / "prices_snapshot.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    newest: dict[tuple[str, str], datetime] = {}
+    for row in rows:
+        group = (row["cloud"], row["market"])
+        seen = datetime.fromisoformat(row["observed_at"])
+        newest[group] = max(newest.get(group, seen), seen)
+    found = []
+    priced = set()
+    for row in rows:
+        key = (row["cloud"], row["instance_type"])
+        seen = datetime.fromisoformat(row["observed_at"])
+        behind = (newest[row["cloud"], row["market"]] - seen).days
+        old = behind > TOO_OLD_DAYS
+        priced.add(key)
+        found.append(
+            Offer(
+                cloud=row["cloud"],
+                region=row["region"],
+                zone=row["zone"] or None,
+                zone_id=row["zone_id"] or None,
+                instance_type=row["instance_type"],
+                market=Market(row["market"]),
+                gpu=types[key].gpu,
+                gpus_per_node=types[key].gpus,
+                price_usd_per_hour=float(row["usd_per_hour"]),
+                source=row["source"],
+                observed_at=seen,
+                state=PriceState.SNAPSHOT,
+                ranked=not old,
+                note=f"{behind} days older than the newest {row['market']} price of {row['cloud']}" if old else "",
+            )
+        )
+    bought = {(o.cloud, o.region, o.instance_type) for o in found if o.market is Market.ON_DEMAND}
+    spot_only = {(o.cloud, o.region, o.instance_type) for o in found} - bought
+    nowhere = {(cloud, None, name) for cloud, name in types if (cloud, name) not in priced}
+    for cloud, region, name in sorted(spot_only | nowhere, key=lambda key: (key[0], key[1] or "", key[2])):
+        shape = types[cloud, name]
+        found.append(
+            Offer(
+                cloud=cloud,
+                region=region,
+                zone=None,
+                zone_id=None,
+                instance_type=name,
+                market=Market.ON_DEMAND,
+                gpu=shape.gpu,
+                gpus_per_node=shape.gpus,
+                price_usd_per_hour=None,
+                source=shape.source,
+                observed_at=None,
+                state=PriceState.UNPRICED,
+                ranked=False,
+                note="no on-demand price known" if region else "no public price known",
+            )
+        )
+    return found
+
+
+def build_table() -> OfferTable:
+    """The snapshot's table, from the CSV files."""
+    return table_of(snapshot_offers(), instance_types().values())
+
+
+def fingerprint() -> str:
+    """What the packed file was made from: a hash over the readable files."""
+    import hashlib
+
+    digest = hashlib.sha256()
+    for name in SOURCES:
+        digest.update((DATA / name).read_bytes())
+    return digest.hexdigest()
+
+
+def _sizes() -> list[int]:
+    return [(DATA / name).stat().st_size for name in SOURCES]
+
+
+def pack(table: OfferTable) -> bytes:
+    """The table as bytes (see the module docstring)."""
+    arrays: dict[str, NDArray[Any]] = {f"codes.{name}": table.codes[name] for name in TEXT_COLUMNS}
+    arrays |= {f"types.{name}": table.types.numbers[name] for name in TYPE_NUMBERS}
+    arrays |= {n: getattr(table, n) for n in ("usd_per_hour", "observed", "ranked", "type_index")}
+    body = b""
+    places = {}
+    for name, array in arrays.items():
+        body += b"\0" * (-len(body) % 8)
+        places[name] = [array.dtype.str, len(body), len(array)]
+        body += array.tobytes()
+    head = {
+        "fingerprint": fingerprint(),
+        "sizes": _sizes(),
+        "names": dict(table.names),
+        "types": dict(table.types.texts),
+        "arrays": places,
+    }
+    return json.dumps(head, separators=(",", ":")).encode() + b"\n" + body
+
+
+def packed_fingerprint() -> str:
+    """The fingerprint in the packed file."""
+    with PACK.open("rb") as file:
+        return str(json.loads(file.readline())["fingerprint"])
+
+
+@lru_cache(maxsize=1)
+def snapshot_table() -> OfferTable:
+    """The shipped snapshot: about 3,000 offers, unpacked in a few milliseconds."""
+    try:
+        content = PACK.read_bytes()
+        end = content.index(b"\n")
+        head = json.loads(content[:end])
+    except (OSError, ValueError):
+        return build_table()
+    if head["sizes"] != _sizes():
+        return build_table()
+
+    def array(name: str) -> NDArray[Any]:
+        kind, start, count = head["arrays"][name]
+        return np.frombuffer(content, dtype=kind, count=count, offset=end + 1 + start)
+
+    return OfferTable(
+        codes={name: array(f"codes.{name}") for name in TEXT_COLUMNS},
+        names={name: tuple(head["names"][name]) for name in TEXT_COLUMNS},
+        usd_per_hour=array("usd_per_hour"),
+        observed=array("observed"),
+        ranked=array("ranked"),
+        type_index=array("type_index"),
+        types=InstanceTable(
+            texts={name: tuple(head["types"][name]) for name in TYPE_TEXTS},
+            numbers={name: array(f"types.{name}") for name in TYPE_NUMBERS},
+        ),
+    )
+
+
+def snapshot_dates() -> dict[tuple[str, str], tuple[datetime, datetime]]:
+    """The oldest and the newest observation by (cloud, market)."""
+    found: dict[tuple[str, str], tuple[datetime, datetime]] = {}
+    table = snapshot_table()
+    for cloud, market, seen in zip(table.cloud, table.market, table.observed, strict=True):
+        if not np.isnan(seen):
+            moment = datetime.fromtimestamp(float(seen), UTC)
+            low, high = found.get((cloud, market), (moment, moment))
+            found[cloud, market] = (min(low, moment), max(high, moment))
+    return found
