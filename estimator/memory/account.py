@@ -12,7 +12,7 @@ Formulae (t, p, c, e, d: tensor, pipeline, context, expert, data degrees; s = d 
     gathered (ZeRO-3)      = (prefetched layers + embeddings) in the compute format + one unsharded gradient
     activations            = stored values x micro-batch x bytes / (t c) x micro-batches in flight / p + working set
     in flight (1F1B)       = min(p, grad_accum) on the first stage, 1 on the last; interleaved: x (1 + (p - 1)/(p v))
-    logits                 = vocabulary x tokens x micro-batch x bytes / (t c), on the last stage
+    logits                 = logits x micro-batch x bytes / (t c), on the last stage
 
 ZeRO-3 can hold more than ZeRO-2: its gathered layers may outweigh what sharding the weights saves when the group or the
 model is small (DeepSpeed issue 5305: 52.8 against 43.8 GB).
@@ -137,7 +137,8 @@ def stages(
 
     # Parameters of a stage
     tables = w["embedding_params"] + w["output_params"]
-    dense = np.maximum(w["params"] - w["expert_params"] - tables, 0.0) / (t * p)
+    base = w["params"] - np.where(adapters, w["trainable_params"], 0.0)
+    dense = np.maximum(base - w["expert_params"] - tables, 0.0) / (t * p)
     experts = w["expert_params"] / (t * p * e)
     alone = p <= 1
     tables_first = np.where(alone, tables, w["embedding_params"]) / t
@@ -156,12 +157,12 @@ def stages(
     layer = (dense * p / np.maximum(w["layers"], 1.0)) + experts * p / np.maximum(w["layers"], 1.0)
     gathers = (zero >= Sharding.ZERO3) & (group > 1)
     trained = np.where(adapters, 0.0, 1.0)
-    values, working = _activation_values(w, layout, eager)
+    values, working = _activation_values(w, layout, eager, constants)
     divide = np.where(np.asarray(stack.sequence_parallel) > 0, t, 1.0) * c
     depth = np.where(p > 1, 1 + (p - 1) / (p * v) * (v > 1), 1.0)
     in_flight = np.minimum(p, np.maximum(np.asarray(layout.grad_accum, float), 1.0))
     value_bytes = np.asarray(bytes_.activation) * constants.activation_factor
-    loss = w["vocab"] * w["tokens"] * constants.logits_bytes * stack.logits_share / (t * c)
+    loss = w["logits_values"] * constants.logits_bytes * stack.logits_share / (t * c)
 
     gpus = np.asarray(layout.gpus, float)
     framework: Array = GIB * (
@@ -215,11 +216,13 @@ def stages(
 BUCKET_VALUES = 5e8  # DeepSpeed's default reduce and all-gather bucket
 
 
-def _activation_values(w: dict[str, Array], layout: Layout, eager: Array) -> tuple[Array, Array]:
+def _activation_values(
+    w: dict[str, Array], layout: Layout, eager: Array, constants: MemoryConstants
+) -> tuple[Array, Array]:
     """Values a sample keeps over the whole model, and the working set of the layer at work; NaN where unknown."""
     mode = np.asarray(layout.recompute)
     layers = np.maximum(w["layers"], 1.0)
-    scores = w["score_values"] * eager
+    scores = w["score_values"] * eager * constants.score_values
     known = np.where(w["stored_values"] > 0, w["stored_values"], np.nan)
     selective = np.where(w["stored_values_selective"] > 0, w["stored_values_selective"], known)
     full = np.where(w["stored_values_full"] > 0, w["stored_values_full"], selective)
