@@ -1,0 +1,168 @@
+"""What a person or program gets back: the plan and estimate documents of the interface contract.
+
+Unknown is `None`, never 0. Keys may be added; the ones here keep their names, meaning and units.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from estimator.terms import BoundBy, EvidenceKind, Verdict
+from pricing.offers import Market, PriceState
+
+
+class _Document(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Interval(_Document):
+    """An 80% interval: one run in ten is expected below `p10`, one in ten above `p90`."""
+
+    p10: float
+    p50: float
+    p90: float
+
+
+class LayoutDocument(_Document):
+    """How the job is divided; gpus = data x tensor x pipeline x context."""
+
+    micro_batch: float = Field(description="samples a model replica runs at once")
+    grad_accum: int
+    data: int
+    tensor: int
+    pipeline: int
+    context: int
+    expert: int
+    sharding: str
+    activation_checkpointing: str
+
+
+class Throughput(_Document):
+    """Of the whole job."""
+
+    value: float
+    unit: str
+
+
+class PriceDocument(_Document):
+    """What an hour costs, who says so, and how old that is."""
+
+    usd_per_hour: float | None = Field(description="whole job")
+    usd_per_hour_instance: float | None
+    source: str | None
+    observed_at: datetime | None
+    age_hours: float | None
+    state: PriceState
+
+
+class MemoryDocument(_Document):
+    """GiB per GPU; `capacity` is what software can allocate."""
+
+    used: float
+    capacity: float | None
+    verdict: Verdict
+    parts: dict[str, float] = Field(default_factory=dict, description="GiB per GPU by component; they sum to `used`")
+
+
+class MeasurementUsed(_Document):
+    """A measured row that pulled this prediction, with how far it is from what was asked (0 = the same)."""
+
+    source: str
+    model: str
+    gpu: str
+    gpus: float | None = None
+    precision: str | None = None
+    date: str | None = None
+    throughput: float | None = None
+    unit: str | None = None
+    distance: float
+
+
+class Evidence(_Document):
+    """What the number rests on."""
+
+    kind: EvidenceKind
+    measurements: list[MeasurementUsed] = Field(default_factory=list)
+    summary: str = ""
+    correction: float = Field(default=1.0, description="factor on the physical throughput that the measurements asked for")
+
+
+class EstimateEntry(_Document):
+    """One workload on one hardware and layout: how long, does it fit, and why; a price where one is known."""
+
+    gpu: str
+    gpus: float
+    nodes: int
+    layout: LayoutDocument
+    throughput: Throughput
+    step_ms: float
+    steps: int
+    mfu: float | None
+    hfu: float | None
+    bound_by: BoundBy
+    breakdown_ms: dict[str, float] = Field(description="milliseconds of one optimizer step by term; they sum to step_ms")
+    hours: Interval
+    hours_parts: dict[str, float] = Field(description="hours (p50) by part of the run; they sum to hours.p50")
+    gpu_hours: float
+    cost_usd: Interval | None
+    price: PriceDocument
+    memory_gib: MemoryDocument
+    evidence: Evidence
+    warnings: list[str] = Field(default_factory=list)
+
+
+class PlanEntry(EstimateEntry):
+    """A ranked estimate with an offer."""
+
+    rank: int
+    cloud: str
+    region: str | None
+    zone: str | None
+    instance_type: str
+    market: Market
+    pareto: bool
+
+
+class FrontierPoint(_Document):
+    """One point of the exact time-against-cost front over all feasible plans."""
+
+    cloud: str
+    region: str | None
+    instance_type: str
+    market: Market
+    nodes: int
+    gpu: str
+    gpus: float
+    hours: float
+    cost_usd: float
+
+
+class PlanDocument(_Document):
+    """Ranked plans, or the reason why none exists."""
+
+    version: Literal["1"] = "1"
+    currency: Literal["USD"] = "USD"
+    workload: dict[str, Any]
+    plans: list[PlanEntry]
+    frontier: list[FrontierPoint] = Field(default_factory=list)
+    rejected: dict[str, int] = Field(default_factory=dict)
+    binding: str | None = None
+    assumptions: list[str] = Field(default_factory=list)
+    warnings: list[str] = Field(default_factory=list)
+    hints: list[str] = Field(default_factory=list, description="what would make a refused workload possible")
+
+
+class EstimateDocument(_Document):
+    """The same workload on each hardware asked for, in the order asked."""
+
+    version: Literal["1"] = "1"
+    currency: Literal["USD"] = "USD"
+    workload: dict[str, Any]
+    estimates: list[EstimateEntry]
+    rejected: dict[str, str] = Field(default_factory=dict, description="hardware asked for but not possible, and why")
+    assumptions: list[str] = Field(default_factory=list)
+    warnings: list[str] = Field(default_factory=list)
+    hints: list[str] = Field(default_factory=list)
