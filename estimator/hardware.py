@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estimator.precision import MatrixRate
+from estimator.sustained import sustained_fraction, watts_per_tflop
 from estimator.terms import LinkKind, NicKind
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Hardware:
     nic_gbps: Figure  # between nodes, per GPU and direction, GB/s; 0 when there is one node
     nic_kind: Code  # terms.NicKind
     vcpus_per_gpu: Figure  # NaN where unknown
-    watts_per_tflop: Figure = 0.0  # power of the matrix work at full rate, W per TFLOP/s; 0 where unknown
+    sustained: Figure = 1.0  # share of matmul_tflops held at the power limit (estimator.sustained)
     domain_gpus: Figure = 0.0  # GPUs that the in-node link reaches; 0: those of one node (72 in an NVL72 rack)
 
     @property
@@ -203,6 +204,7 @@ def hardware_of(
         nic_gbps=nic,
         nic_kind=nic_kind.astype(np.int64),
         vcpus_per_gpu=np.broadcast_to(np.asarray(vcpus, float), (n,)) / per_node,
+        sustained=_sustained(gpus, rates),
         domain_gpus=domain,
     )
 
@@ -214,6 +216,12 @@ def take(hardware: Hardware, index: NDArray[np.int64]) -> Hardware:
         value = getattr(hardware, name)
         picked[name] = value[index] if isinstance(value, np.ndarray) and value.ndim else value
     return Hardware(**picked)
+
+
+def _sustained(gpus: Sequence[Gpu], rates: Sequence[MatrixRate]) -> NDArray[np.float64]:
+    watts = np.array([watts_per_tflop(g.arch, r.name) for g, r in zip(gpus, rates, strict=True)])
+    peaks, limits = _figures([r.peak_tflops for r in rates]), _figures([g.tdp_w for g in gpus])
+    return np.asarray(sustained_fraction(peaks, watts, limits), float)
 
 
 def _figures(values: Sequence[float | None]) -> NDArray[np.float64]:

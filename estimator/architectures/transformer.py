@@ -232,10 +232,11 @@ def work(
     stored = tokens * met * shape.layers
     kernels = shape.layers * (KERNELS_A_LAYER[shape.gated] + (24.0 if shape.experts else 0.0) + (35.0 if peft else 0.0))
     return Work(
-        params=size.total + adapters,
-        active_params=size.active + matched,
+        params=size.total,
+        active_params=size.active,
         expert_params=size.experts,
         embedding_params=size.embedding,
+        output_params=0.0 if shape.tied else size.head,
         trainable_params=adapters if peft else size.total,
         layers=shape.layers,
         hidden=h,
@@ -256,7 +257,7 @@ def work(
         stored_values=stored * kept,
         stored_values_selective=stored * lean,
         stored_values_full=stored * h,
-        score_values=score_traffic,
+        score_values=2.5 * score_traffic,  # scores, softmax output and dropout mask: 5 bytes (Korthikanti)
         layer_values=tokens * kept,
         logits_values=tokens * (0.5 if both else 1.0) * shape.vocab,
     )

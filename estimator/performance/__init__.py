@@ -1,0 +1,7 @@
+"""How fast does a step run? A physical model, fitted, corrected by measurements, honest about its error."""
+
+from estimator.performance.constants import Constants, fitted, per_row
+from estimator.performance.roofline import Execution
+from estimator.performance.step import BOUNDS, StepTime, step_time
+
+__all__ = ["BOUNDS", "Constants", "Execution", "StepTime", "fitted", "per_row", "step_time"]

@@ -1,0 +1,79 @@
+"""How long do the GPUs talk, over which link, and how much of it hides behind compute?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from estimator.hardware import Hardware
+from estimator.layouts import Layout
+from estimator.performance.constants import Constants
+from estimator.terms import LinkKind, Recompute, Sharding
+from estimator.work import Work
+
+Seconds = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Seconds a step on the wire; arrays of shape (n,)."""
+
+    blocking: Seconds  # compute waits for it: tensor parallel, expert exchange
+    hidden: Seconds  # runs beside compute: gradients, sharded weights, context parallel
+
+
+def rates(hardware: Hardware, c: Constants) -> tuple[Seconds, Seconds]:
+    """(in-node link, network) in bytes/s a GPU and direction, as software reaches them."""
+    kind = np.asarray(hardware.link_kind)
+    share = np.where(kind >= LinkKind.NVLINK, c.link, np.where(kind == LinkKind.PCIE, c.pcie, c.staged))
+    return np.asarray(hardware.link_gbps * share * 1e9), np.asarray(hardware.nic_gbps * c.nic * 1e9)
+
+
+def traffic(work: Work, hardware: Hardware, layout: Layout, value_bytes: float | Seconds, c: Constants) -> Traffic:
+    """Bytes over links, seconds a step.
+
+    Tensor parallel: 2 all-reduces a layer forward, 2 backward, 2 more when recomputed; ring factor 2 (t-1)/t.
+    Experts: 2 exchanges a layer forward and backward of (experts a token) x hidden, (e-1)/e of it away from home.
+    Context parallel: keys and values go round the ring, forward and twice backward.
+    Data parallel: gradients once a step (ring all-reduce, 2 (d-1)/d x 4 bytes); FSDP: weights gathered forward and
+    backward of every micro-batch and gradients scattered. A ring over nodes moves the bytes once through each node's
+    network, which the GPUs of the node share.
+    """
+    link, nic = rates(hardware, c)
+    domain = np.where(np.asarray(hardware.domain_gpus) > 0, hardware.domain_gpus, hardware.gpus_per_node)
+    domain = np.maximum(domain, 1.0)
+    t, d = np.asarray(layout.tensor, float), np.asarray(layout.data, float)
+    cp, e, p = np.asarray(layout.context, float), np.asarray(layout.expert, float), np.asarray(layout.pipeline, float)
+    micros = layout.grad_accum
+    layers = work.layers / p
+    again = (np.asarray(layout.recompute) == Recompute.FULL).astype(float)
+    plane = layout.micro_batch * work.tokens / cp * work.hidden * 2.0  # bytes of one activation plane
+    latency = c.latency_us * 1e-6
+
+    inside = np.where(t <= domain, link, nic)
+    reduces = layers * (4.0 + 2.0 * again) * micros
+    tensor = np.where(t > 1, reduces * (plane * 2.0 * (t - 1.0) / t / inside + latency), 0.0)
+
+    inside = np.where(t * e <= domain, link, nic)
+    exchanged = plane * work.experts_per_token * (e - 1.0) / e / t
+    expert = np.where(e > 1, layers * (4.0 + 2.0 * again) * micros * (exchanged / inside + latency), 0.0)
+
+    kv = 2.0 * plane * work.kv_heads / np.maximum(work.heads, 1.0)
+    inside = np.where(t * cp <= domain, link, nic)
+    context = np.where(cp > 1, layers * 3.0 * micros * kv * (cp - 1.0) / t / inside, 0.0)
+
+    cut = t * p
+    dense = (work.trainable_params - np.minimum(work.expert_params, work.trainable_params)) / cut
+    routed = np.minimum(work.expert_params, work.trainable_params) / (cut * e)
+    ring = d * cp
+    here = np.clip(domain / t, 1.0, ring)  # ranks of one data-parallel group on one node or rack
+    away = ring > here
+    grads = (dense + routed) * 4.0 * 2.0 * (ring - 1.0) / ring
+    reduce = grads * (1.0 / link + np.where(away, 1.0 / (nic * here), 0.0)) + latency
+    frozen = (work.params - work.expert_params * (1.0 - 1.0 / e)) / cut * value_bytes
+    gathered = micros * (2.0 * frozen + 2.0 * (dense + routed)) * (ring - 1.0) / ring
+    sharded = gathered * (1.0 / link + np.where(away, 1.0 / (nic * here), 0.0)) + micros * layers * 3.0 * latency
+    data = np.where(ring > 1, np.where(np.asarray(layout.sharding) == Sharding.ZERO3, sharded, reduce), 0.0)
+    return Traffic(c.tensor * tensor + c.exchange * expert, data + context)

@@ -1,0 +1,87 @@
+"""Which numbers of the step-time model are fitted, with their units, priors and bounds, and where are they kept?
+
+One `Constants` a family of software habits: `language` and `classic` (vision, speech, recommendation). Fields may be
+scalars (a plan of one model) or arrays of shape (n,) (rows of different families).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+Value = float | NDArray[np.float64]
+
+PARAMETERS = Path(__file__).parent / "parameters.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constants:
+    """Constants of one family; defaults are the priors (sources: FEASIBILITY study on public measurements)."""
+
+    matmul: Value = 0.80  # matrix rate over sustained rate
+    narrow: Value = 0.92  # the same for fp8, over `matmul`
+    tiny: Value = 0.62  # the same for 4-bit matrix work, over `matmul`
+    expert: Value = 0.83  # the same for routed experts, over `matmul`
+    grouped: Value = 0.10  # the same for grouped and depthwise convolutions, over `matmul`
+    attention: Value = 0.37  # fused attention over the 16-bit datasheet rate
+    split: Value = 470.0  # slow-down of matrices cut by tensor parallelism: 1 + split sqrt(t) / hidden sqrt(peak/312)
+    fill: Value = 80.0  # tokens a micro-batch at which a 312 TFLOP/s GPU runs at half rate
+    memory: Value = 0.85  # streaming over datasheet bandwidth
+    traffic: Value = 1.0  # elementwise traffic over the counted values
+    dequantise: Value = 18.0  # bytes a frozen 4-bit weight and pass
+    launch_us: Value = 40.0  # host time a kernel
+    step_ms: Value = 14.0  # host time an optimizer step
+    plain: Value = 1.6  # host time of a plain Python stack over a lean one
+    bubble: Value = 0.75  # of (pipeline stages - 1) / (micro-batches x virtual stages)
+    link: Value = 0.80  # NVLink rate over datasheet
+    pcie: Value = 0.35  # PCIe rate over datasheet
+    staged: Value = 0.16  # the same where every byte passes host memory (GeForce)
+    nic: Value = 0.60  # network rate over line rate
+    latency_us: Value = 33.0  # a collective's fixed time
+    exchange: Value = 0.32  # exposed share of the expert exchange
+    tensor: Value = 0.75  # exposed share of tensor-parallel traffic
+    decode: Value = 1.0  # host decoding time over the counted time
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """A constant that the fit may move: standard deviation of its prior in log units, and hard bounds."""
+
+    name: str
+    sigma: float
+    low: float
+    high: float
+
+
+def from_mapping(values: dict[str, float]) -> Constants:
+    """Constants from a parameter file's section; unknown names are an error, missing ones stay at their prior."""
+    return Constants(**values)
+
+
+@cache
+def fitted(family: str = "language") -> Constants:
+    """The committed constants of a family (priors where nothing is committed yet)."""
+    if not PARAMETERS.exists():
+        return Constants()
+    document = json.loads(PARAMETERS.read_text())
+    return from_mapping({name: entry["value"] for name, entry in document["families"].get(family, {}).items()})
+
+
+def per_row(families: Sequence[str], table: dict[str, Constants] | None = None) -> Constants:
+    """Constants of rows of different families, arrays of shape (n,); a field that agrees everywhere stays a scalar."""
+    names = sorted(set(families))
+    sets = [table[name] if table else fitted(name) for name in names]
+    if len(sets) == 1:
+        return sets[0]
+    code = np.array([names.index(name) for name in families])
+    picked: dict[str, Value] = {}
+    for field in fields(Constants):
+        column = np.array([getattr(one, field.name) for one in sets], float)
+        picked[field.name] = float(column[0]) if np.all(column == column[0]) else column[code]
+    return Constants(**picked)

@@ -1,0 +1,96 @@
+"""How long does one GPU work on a micro-batch: matrix units, memory traffic, host?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from estimator.hardware import Hardware
+from estimator.layouts import Layout
+from estimator.performance.constants import Constants
+from estimator.terms import Recompute
+from estimator.work import Work
+
+Seconds = NDArray[np.float64]
+Switch = float | NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """How the software runs the work; every field a scalar or an array of shape (n,)."""
+
+    value_bytes: Switch = 2.0  # of activations and of the weights that the matrices read
+    narrow: Switch = 0.0  # 1: fp8 matrices; 2: 4-bit matrices
+    eager_attention: Switch = 0.0  # 1: scores go through memory and the full square is computed
+    quantised: Switch = 0.0  # 1: the frozen base is stored in 4 bit
+    optimizer_bytes: Switch = 30.0  # read and written a trainable parameter and step
+    plain: Switch = 1.0  # 1: plain Python stack (eager framework, adapters), 0: lean (compiled, fused, graphs)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTime:
+    """Seconds a GPU and optimizer step, before communication; arrays of shape (n,)."""
+
+    matmul: Seconds  # dense matrices, experts, grouped convolutions and attention
+    memory: Seconds  # elementwise, dequantisation, weight reads
+    optimizer: Seconds
+    host: Seconds
+
+
+def passes(work: Work, layout: Layout) -> tuple[Seconds, Seconds]:
+    """(matrix passes, other passes) over the forward work: forward + backward + what is recomputed.
+
+    Full recomputation adds one forward pass of everything, selective one of what is neither matrix nor attention.
+    """
+    recompute = np.asarray(layout.recompute)
+    full = (recompute == Recompute.FULL).astype(float)
+    selective = (recompute == Recompute.SELECTIVE).astype(float)
+    return 1.0 + work.backward_ratio + full, 3.0 + full + 0.7 * selective
+
+
+def device_time(work: Work, hardware: Hardware, layout: Layout, run: Execution, c: Constants) -> DeviceTime:
+    """Time of the operator classes, seconds a step.
+
+    Matrix work: passes x FLOPs / (peak x sustained x efficiency), slowed where tensor parallelism cuts matrices
+    thin and where a micro-batch has few tokens (a fast GPU needs more of both); roofed by the weights' own traffic.
+    Attention: 3.5 x forward (its backward recomputes the scores, Dao 2023). Elementwise: values x bytes / bandwidth.
+    Host: kernels x launch time, whatever the batch.
+    """
+    cut = layout.tensor * layout.pipeline
+    micros = layout.grad_accum
+    samples = layout.micro_batch * micros / layout.context  # sample-equivalents a replica and step
+    matrix, other = passes(work, layout)
+
+    peak = hardware.matmul_tflops * hardware.sustained
+    speed = np.sqrt(peak / 312.0)
+    narrow = np.asarray(run.narrow)
+    scale = np.where(narrow == 0, 1.0, np.where(narrow == 1, c.narrow, c.tiny))
+    tokens = layout.micro_batch * work.tokens / layout.context
+    width = np.maximum(np.asarray(work.hidden, float), 64.0)
+    thin = np.where(np.asarray(layout.tensor) > 1, c.split * np.sqrt(layout.tensor) / width * speed, 0.0)
+    few = np.where(np.asarray(work.tokens) > 1, c.fill * speed * speed / tokens, 0.0)
+    slow = (1.0 + thin + few) / (peak * 1e12 * c.matmul * scale)
+    dense = samples / cut * matrix * (work.matmul_flops + work.expert_flops / c.expert + work.grouped_flops / c.grouped)
+    matmul = dense * slow
+    eager = np.asarray(run.eager_attention)
+    rate = np.where(eager > 0, 0.5 * c.matmul * hardware.sustained, c.attention)
+    scores = samples / cut * (3.5 + (matrix - 1.0 - work.backward_ratio)) * work.attention_flops
+    matmul = matmul + scores / (rate * hardware.half_tflops * 1e12)
+
+    bandwidth = hardware.memory_gbps * 1e9 * c.memory
+    values = samples / cut * other * work.elementwise_values
+    weights = (work.params - work.expert_params * (1.0 - 1.0 / layout.expert)) / cut
+    moved = values * run.value_bytes * c.traffic + micros * weights * matrix * (
+        run.value_bytes + run.quantised * (c.dequantise - run.value_bytes)
+    )
+    memory = moved / bandwidth
+    shards = np.where(np.asarray(layout.sharding) >= 1, layout.data, 1.0)
+    optimizer = work.trainable_params * run.optimizer_bytes / (cut * shards) / bandwidth
+
+    host = (
+        micros * work.kernels / layout.pipeline * (matrix * c.launch_us * 1e-6) * np.where(run.plain, c.plain, 1.0)
+        + c.step_ms * 1e-3
+    )
+    return DeviceTime(matmul, memory, optimizer, host)
