@@ -1,0 +1,32 @@
+"""Which prices does this server plan with? The market of its settings, at the time of the request."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import numpy as np
+
+from api.settings import Settings
+from benchmarks_db.errors import PricesUnavailable
+from pricing.offers import Offer, OfferTable, current_offers
+
+
+def offers_for(settings: Settings, now: datetime) -> OfferTable:
+    """The offers that a plan may rank."""
+    return current_offers(now=now, max_age_hours=settings.max_price_age_hours, offline=settings.offline)
+
+
+def offers_listed(settings: Settings, now: datetime, *, every: bool) -> list[Offer]:
+    """The offers of a listing: priced ones of known GPUs; with `every` the unpriced and the unknown ones too."""
+    table = current_offers(now=now, offline=settings.offline, accelerators="any")
+    if not every:
+        table = table.select(~np.isnan(table.usd_per_hour) & table.where_type("gpu", bool))
+    return table.offers()
+
+
+def usable_offers(settings: Settings, now: datetime) -> int:
+    """How many offers a plan could rank; PricesUnavailable where there is none."""
+    count = int(offers_for(settings, now).ranked.sum())
+    if not count:
+        raise PricesUnavailable("no price that could be used", field="offers", nearest=("estimator prices refresh",))
+    return count

@@ -1,0 +1,85 @@
+"""Which part of a listing is on this page? Filters by pattern, cursors that survive new rows, and ETags."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Literal, TypeVar
+
+from fastapi import Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from benchmarks_db.errors import WorkloadError
+
+Row = TypeVar("Row")
+Key = tuple[str, ...]
+
+
+class PageQuery(BaseModel):
+    """The part of a listing that is asked for; a parameter that no listing has is refused by name."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    limit: int = Field(100, ge=1, le=1000, description="rows of a page")
+    cursor: str | None = Field(None, max_length=2000, description="`next` of the page before")
+
+
+class Page(BaseModel):
+    """One page of a listing."""
+
+    version: Literal["1"] = "1"
+    total: int = Field(description="rows that the filters leave, over all pages")
+    next: str | None = Field(description="`cursor` of the following page; null on the last one")
+
+
+def matching(rows: Iterable[Row], patterns: Mapping[str, str | None]) -> list[Row]:
+    """The rows whose attributes match every given pattern (`us-*`; case does not matter)."""
+    given = {name: pattern.casefold() for name, pattern in patterns.items() if pattern is not None}
+    return [
+        row
+        for row in rows
+        if all(fnmatchcase(str(getattr(row, name) or "").casefold(), pattern) for name, pattern in given.items())
+    ]
+
+
+def encode_cursor(key: Key) -> str:
+    """The place after the row of `key`, as text that fits in a query."""
+    return base64.urlsafe_b64encode(json.dumps(key).encode()).decode().rstrip("=")
+
+
+def decode_cursor(cursor: str) -> Key:
+    """The key of the last row seen; WorkloadError for text that `encode_cursor` did not write."""
+    try:
+        key = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    except (ValueError, binascii.Error, RecursionError):
+        key = None
+    if not isinstance(key, list) or not all(isinstance(part, str) for part in key):
+        raise WorkloadError(
+            "not a cursor of this listing; take `next` of the page before", field="cursor", value=cursor
+        )
+    return tuple(key)
+
+
+def cut(rows: Iterable[Row], key: Callable[[Row], Key], query: PageQuery) -> tuple[list[Row], int, str | None]:
+    """The rows of one page in the order of `key` (unique per row), how many there are in all, and the next cursor."""
+    ordered = sorted(rows, key=key)
+    start = bisect_right(ordered, decode_cursor(query.cursor), key=key) if query.cursor is not None else 0
+    page = ordered[start : start + query.limit]
+    more = start + len(page) < len(ordered)
+    return page, len(ordered), encode_cursor(key(page[-1])) if page and more else None
+
+
+def respond(request: Request, page: BaseModel) -> Response:
+    """The page with its ETag, or 304 when the client has it already."""
+    body = page.model_dump_json().encode()
+    tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    headers = {"etag": tag, "cache-control": "no-cache"}  # keep it, but ask whether it still holds
+    known = {part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")}
+    if tag in known or "*" in known:
+        return Response(status_code=304, headers=headers)
+    return Response(body, media_type="application/json", headers=headers)

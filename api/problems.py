@@ -1,0 +1,168 @@
+"""What went wrong, for a program and a person? Every error as `application/problem+json` (RFC 9457)."""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from benchmarks_db.errors import EstimatorError, PricesUnavailable, UnknownName
+
+log = logging.getLogger("estimator.api")
+
+MOST_ERRORS = 20
+MEDIA_TYPE = "application/problem+json"
+
+
+class FieldProblem(BaseModel):
+    """One field that cannot be used."""
+
+    field: str | None = Field(None, description="dotted path in the body, or the name of the query parameter")
+    message: str
+    value: str | float | bool | None = Field(None, description="what was sent, shortened")
+    nearest: list[str] = Field(default_factory=list, description="valid values near to it")
+
+
+class Problem(BaseModel):
+    """An error document of RFC 9457; `errors` lists every field when there are several."""
+
+    type: str = Field(description="a stable name of the kind of problem")
+    title: str
+    status: int
+    detail: str
+    instance: str = Field(description="the path that was asked for")
+    field: str | None = None
+    value: str | float | bool | None = None
+    nearest: list[str] = Field(default_factory=list)
+    errors: list[FieldProblem] = Field(default_factory=list)
+
+
+def _printable(text: str, length: int = 300) -> str:
+    """Text that every encoder accepts (JSON may carry lone surrogates), no longer than `length`."""
+    whole = text.encode("utf-8", "replace").decode()
+    return whole if len(whole) <= length else whole[: length - 1] + "…"
+
+
+def _value(value: object) -> str | float | bool | None:
+    """A value as sent, small and printable: figures stay figures, everything else is text."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int | float) and math.isfinite(value) and abs(value) < 2**53:
+        return value
+    return _printable(value if isinstance(value, str) else repr(value), 200)
+
+
+def _respond(
+    status: int,
+    kind: str,
+    detail: str,
+    path: str,
+    errors: Iterable[FieldProblem] = (),
+    headers: Mapping[str, str] | None = None,
+) -> JSONResponse:
+    listed = list(errors)
+    first = listed[0] if listed else FieldProblem(message="")
+    problem = Problem(
+        type=f"urn:estimator:problem:{kind}",
+        title=HTTPStatus(status).phrase,
+        status=status,
+        detail=_printable(detail, 2000),
+        instance=_printable(path),
+        field=first.field,
+        value=first.value,
+        nearest=first.nearest,
+        errors=listed,
+    )
+    return JSONResponse(problem.model_dump(), status, dict(headers or {}), MEDIA_TYPE)
+
+
+def too_large(path: str, limit: int) -> JSONResponse:
+    """413: the body has more than `limit` bytes."""
+    return _respond(413, "too-large", f"a request body may have {limit} bytes", path)
+
+
+def _domain(request: Request, error: EstimatorError) -> JSONResponse:
+    """A failure that the domain named: bad input is 422, missing prices are 503."""
+    named = [
+        FieldProblem(
+            field=None if one.field is None else _printable(one.field),
+            message=_printable(one.message),
+            value=_value(one.value),
+            nearest=[_printable(name) for name in one.nearest],
+        )
+        for one in getattr(error, "errors", (error,))[:MOST_ERRORS]  # a request has several, everything else one
+    ]
+    if isinstance(error, PricesUnavailable):
+        return _respond(503, "prices-unavailable", str(error), request.url.path, named)
+    kind = "unknown-name" if isinstance(error, UnknownName) else "bad-input"
+    return _respond(422, kind, str(error), request.url.path, named)
+
+
+def _nearest(request: Request, error: Mapping[str, Any]) -> list[str]:
+    """The valid values that pydantic knows, or the parameters that the page has, those near to the value first."""
+    if error["type"] == "extra_forbidden":
+        operation = request.app.openapi()["paths"].get(request.url.path, {}).get(request.method.lower(), {})
+        known = [parameter["name"] for parameter in operation.get("parameters", [])]
+        return get_close_matches(str(error["loc"][-1])[:100], known, n=3, cutoff=0.4) or known
+    expected = re.findall(r"'([^']*)'", str(error.get("ctx", {}).get("expected", "")))
+    return get_close_matches(str(error.get("input"))[:100], expected, n=3, cutoff=0.4) or expected[:12]
+
+
+def _validation(request: Request, error: RequestValidationError) -> JSONResponse:
+    """A body or query that does not have the shape of the request."""
+    details = error.errors()[:MOST_ERRORS]
+    if details and details[0]["type"] == "json_invalid":
+        reason = str(details[0].get("ctx", {}).get("error", "unreadable"))
+        message = f"the body is not JSON: {reason} at character {details[0]['loc'][-1]}"
+        return _respond(400, "not-json", message, request.url.path, [FieldProblem(field="body", message=message)])
+    problems = [
+        FieldProblem(
+            field=_printable(".".join(map(str, e["loc"][1:] if len(e["loc"]) > 1 else e["loc"]))),
+            message=_printable(e["msg"]),
+            value=_value(e.get("input")),
+            nearest=_nearest(request, e),
+        )
+        for e in details
+    ]
+    detail = "; ".join(f"{p.field}: {p.message}" for p in problems)
+    return _respond(422, "bad-input", detail, request.url.path, problems)
+
+
+def _http(request: Request, error: HTTPException) -> JSONResponse:
+    """What the framework refuses: no such page, a method that a page lacks, an unreadable body."""
+    path = request.url.path
+    if error.status_code == 404:
+        pages = ["/docs", *request.app.openapi()["paths"]]
+        nearest = get_close_matches(path[:200], pages, n=3, cutoff=0.4)
+        hint = f" (did you mean {' or '.join(nearest)}?)" if nearest else ""
+        problem = FieldProblem(field="path", message="no such page", value=_value(path), nearest=nearest)
+        return _respond(404, "not-found", f"no page {path}{hint}", path, [problem])
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "")
+        detail = f"{request.method} is not possible here; {allowed} is"
+        return _respond(405, "method-not-allowed", detail, path, headers=error.headers)
+    return _respond(error.status_code, "bad-request", str(error.detail), path, headers=error.headers)
+
+
+def _unforeseen(request: Request, error: Exception) -> JSONResponse:
+    """A fault of ours: the log has it, the client learns no insides."""
+    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return _respond(500, "internal", "the server failed on this request; its log says more", request.url.path)
+
+
+def install(app: FastAPI) -> None:
+    """Answer every error of `app` with a problem document."""
+    app.add_exception_handler(EstimatorError, _domain)  # type: ignore[arg-type]
+    app.add_exception_handler(RequestValidationError, _validation)  # type: ignore[arg-type]
+    app.add_exception_handler(HTTPException, _http)  # type: ignore[arg-type]
+    app.add_exception_handler(Exception, _unforeseen)

@@ -1,0 +1,140 @@
+"""What is known? GPUs, models, instance types, offers and measurements, in filtered pages with ETags."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import Field
+
+from api.deps import Configured, Now
+from api.market import offers_listed
+from api.pages import Page, PageQuery, cut, matching, respond
+from api.records import Measured, OfferRow, measured_rows, offer_key, offer_rows
+from benchmarks_db.gpus import Gpu, gpus
+from benchmarks_db.models import ModelFacts, models
+from pricing.instances import InstanceType, instance_types
+from pricing.offers import Market
+
+router = APIRouter(prefix="/v1", tags=["catalogue"], responses={304: {"description": "the ETag still holds"}})
+
+Pattern = Annotated[str | None, Field(None, max_length=200, description="a name, or a pattern such as `A100*`")]
+
+
+class GpuQuery(PageQuery):
+    """Filters of the GPU table."""
+
+    name: Pattern
+    vendor: Pattern
+    kind: Pattern
+
+
+class ModelQuery(PageQuery):
+    """Filters of the model table."""
+
+    name: Pattern
+    kind: Pattern
+
+
+class InstanceQuery(PageQuery):
+    """Filters of the instance types."""
+
+    cloud: Pattern
+    instance_type: Pattern
+    gpu: Pattern
+
+
+class OfferQuery(PageQuery):
+    """Filters of the offers."""
+
+    cloud: Pattern
+    region: Pattern
+    zone: Pattern
+    instance_type: Pattern
+    gpu: Pattern
+    market: Market | None = None
+    all: bool = Field(False, description="offers without a price or with an unknown GPU too")
+
+
+class BenchmarkQuery(PageQuery):
+    """Filters of the measurements."""
+
+    source: Pattern
+    model: Pattern
+    gpu: Pattern
+    precision: Pattern
+    task: Pattern
+
+
+class GpuPage(Page):
+    """Accelerators with their datasheet figures."""
+
+    gpus: list[Gpu]
+
+
+class ModelPage(Page):
+    """Models with their shapes."""
+
+    models: list[ModelFacts]
+
+
+class InstancePage(Page):
+    """Machine shapes of the clouds."""
+
+    instances: list[InstanceType]
+
+
+class OfferPage(Page):
+    """What can be rented, where, at which price."""
+
+    currency: Literal["USD"] = "USD"
+    offers: list[OfferRow]
+
+
+class BenchmarkPage(Page):
+    """Measured training throughputs with their sources."""
+
+    benchmarks: list[Measured]
+
+
+@router.get("/gpus", operation_id="list_gpus", response_model=GpuPage)
+def list_gpus(request: Request, query: Annotated[GpuQuery, Query()]) -> Response:
+    """Accelerators that are planned or listed, with dense datasheet rates."""
+    rows = matching(gpus().values(), {"name": query.name, "vendor": query.vendor, "kind": query.kind})
+    page, total, following = cut(rows, lambda gpu: (gpu.name,), query)
+    return respond(request, GpuPage(gpus=page, total=total, next=following))
+
+
+@router.get("/models", operation_id="list_models", response_model=ModelPage)
+def list_models(request: Request, query: Annotated[ModelQuery, Query()]) -> Response:
+    """Models that can be named in a request, with their shapes."""
+    rows = matching(models().values(), {"name": query.name, "kind": query.kind})
+    page, total, following = cut(rows, lambda model: (model.name,), query)
+    return respond(request, ModelPage(models=page, total=total, next=following))
+
+
+@router.get("/instances", operation_id="list_instances", response_model=InstancePage)
+def list_instances(request: Request, query: Annotated[InstanceQuery, Query()]) -> Response:
+    """Machine shapes with their GPUs, host and network."""
+    wanted = {"cloud": query.cloud, "instance_type": query.instance_type, "gpu": query.gpu}
+    rows = matching(instance_types().values(), wanted)
+    page, total, following = cut(rows, lambda shape: (shape.cloud, shape.instance_type), query)
+    return respond(request, InstancePage(instances=page, total=total, next=following))
+
+
+@router.get("/offers", operation_id="list_offers", response_model=OfferPage)
+def list_offers(request: Request, query: Annotated[OfferQuery, Query()], settings: Configured, now: Now) -> Response:
+    """Prices by place and market, each with its source, its time and how far it can be relied on."""
+    names = ("cloud", "region", "zone", "instance_type", "gpu", "market")
+    rows = matching(offers_listed(settings, now, every=query.all), {name: getattr(query, name) for name in names})
+    page, total, following = cut(rows, offer_key, query)
+    return respond(request, OfferPage(offers=offer_rows(page), total=total, next=following))
+
+
+@router.get("/benchmarks", operation_id="list_benchmarks", response_model=BenchmarkPage)
+def list_benchmarks(request: Request, query: Annotated[BenchmarkQuery, Query()]) -> Response:
+    """Measured training throughputs: what the estimates are fitted on and corrected by."""
+    names = ("source", "model", "gpu", "precision", "task")
+    rows = matching(measured_rows(), {name: getattr(query, name) for name in names})
+    page, total, following = cut(rows, lambda row: (row.id,), query)
+    return respond(request, BenchmarkPage(benchmarks=page, total=total, next=following))

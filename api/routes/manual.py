@@ -1,0 +1,97 @@
+"""How is the API used? One page drawn from the OpenAPI document, without scripts or anything from elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse
+
+router = APIRouter(include_in_schema=False)
+
+STYLE = """
+:root { color-scheme: light dark; --line: #8886; --quiet: #8881; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+section { border-top: 1px solid var(--line); padding: .5rem 0 1rem; }
+code, pre { font-family: ui-monospace, monospace; font-size: .9em; background: var(--quiet); border-radius: 4px; }
+code { padding: .1em .3em; } pre { padding: .7rem; overflow-x: auto; }
+table { border-collapse: collapse; } td, th { text-align: left; padding: .2rem 1rem .2rem 0; vertical-align: top; }
+"""
+
+
+@router.get("/docs", response_class=HTMLResponse)
+def docs(request: Request) -> HTMLResponse:
+    """The page of the API."""
+    return HTMLResponse(page(request.app.openapi()))
+
+
+def page(openapi: Mapping[str, Any]) -> str:
+    """An OpenAPI document as a page of HTML."""
+    title = escape(openapi["info"]["title"])
+    operations = "".join(
+        _operation(openapi, path, method, operation)
+        for path, item in openapi["paths"].items()
+        for method, operation in item.items()
+    )
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body>'
+        f"<h1>{title}</h1><p>{escape(openapi['info']['description'])}</p>"
+        f'<p>Version {escape(openapi["info"]["version"])}. For programs: <a href="/openapi.json">/openapi.json</a>. '
+        f"Every error is <code>application/problem+json</code> and names the field.</p>{operations}</body></html>"
+    )
+
+
+def _operation(openapi: Mapping[str, Any], path: str, method: str, operation: Mapping[str, Any]) -> str:
+    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
+    fields = list(_parameters(operation)) or list(_fields(openapi, body or {}))
+    rows = "".join(
+        f"<tr><td><code>{escape(name)}</code></td><td>{escape(kind)}</td><td>{escape(text)}</td></tr>"
+        for name, kind, text in fields
+    )
+    table = f"<table><tr><th>field</th><th>type</th><th></th></tr>{rows}</table>" if rows else ""
+    heading = f"<h2><code>{method.upper()} {escape(path)}</code></h2>"
+    return (
+        f'<section id="{escape(operation.get("operationId", path))}">{heading}'
+        f"<p>{escape(operation.get('description', ''))}</p>{_call(openapi, path, method, body)}{table}</section>"
+    )
+
+
+def _call(openapi: Mapping[str, Any], path: str, method: str, body: Mapping[str, Any] | None) -> str:
+    examples = _resolved(openapi, body or {}).get("examples")
+    if method == "get":
+        return f"<pre>curl http://127.0.0.1:8000{escape(path)}</pre>"
+    data = json.dumps(examples[0]) if examples else "{...}"
+    call = f"curl http://127.0.0.1:8000{path} -H 'content-type: application/json' \\\n    -d '{data}'"
+    return f"<pre>{escape(call)}</pre>"
+
+
+def _parameters(operation: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    for parameter in operation.get("parameters", []):
+        yield parameter["name"], _kind(parameter["schema"]), parameter["schema"].get("description", "")
+
+
+def _fields(openapi: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    for name, field in _resolved(openapi, schema).get("properties", {}).items():
+        inner = _resolved(openapi, field)
+        yield name, _kind(inner), field.get("description") or inner.get("description", "")
+
+
+def _resolved(openapi: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The schema itself where it is only a reference."""
+    found: Mapping[str, Any] = schema
+    if "$ref" in schema:
+        found = openapi["components"]["schemas"][schema["$ref"].rsplit("/", 1)[-1]]
+    return found
+
+
+def _kind(schema: Mapping[str, Any]) -> str:
+    """A type in a few words: `number or string`, or the words of a closed vocabulary."""
+    if "enum" in schema:
+        return ", ".join(map(str, schema["enum"]))
+    if "anyOf" in schema:
+        return " or ".join(kind for kind in (_kind(option) for option in schema["anyOf"]) if kind != "null")
+    return str(schema.get("type") or schema.get("$ref", "").rsplit("/", 1)[-1])

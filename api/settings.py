@@ -1,0 +1,45 @@
+"""How is this server set up? The only place of `api` where the environment and the clock are read."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from benchmarks_db.errors import WorkloadError
+
+
+class Settings(BaseSettings):
+    """Settings of one server, from `ESTIMATOR_*` environment variables unless given."""
+
+    model_config = SettingsConfigDict(env_prefix="ESTIMATOR_", env_ignore_empty=True, extra="ignore", frozen=True)
+
+    data_dir: Path | None = Field(None, description="folder for prices and measurements; none: the user data directory")
+    database_url: str | None = Field(None, description="price store; none: SQLite in the data directory")
+    offline: bool = Field(False, description="use only the price snapshot that ships with the package")
+    now: datetime | None = Field(None, description="pretend that it is this time (UTC); none: the clock")
+    max_price_age_hours: float | None = Field(None, gt=0, description="prices older than this are not ranked")
+    max_body_bytes: int = Field(8 * 2**20, gt=0, description="largest request body that is read")
+    max_predict_rows: int = Field(20_000, gt=0, description="most rows of one /v1/predict request")
+    planners: int = Field(2, ge=1, description="plans, estimates and predictions computed at the same time")
+
+    @field_validator("now")
+    @classmethod
+    def _utc(cls, moment: datetime | None) -> datetime | None:
+        return moment if moment is None or moment.tzinfo else moment.replace(tzinfo=UTC)
+
+    def clock(self) -> datetime:
+        """The time of a request, UTC."""
+        return self.now or datetime.now(UTC)
+
+
+def from_environment() -> Settings:
+    """The settings of the environment; WorkloadError naming the variable where one cannot be used."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = "ESTIMATOR_" + "_".join(map(str, first["loc"])).upper()
+        raise WorkloadError(first["msg"], field=name, value=first["input"]) from None

@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import re
+
+from fastapi.testclient import TestClient
+
+
+def test_the_manual_shows_every_operation_and_fetches_nothing(client: TestClient) -> None:
+    page = client.get("/docs")
+    assert page.headers["content-type"].startswith("text/html")
+    for path in client.get("/openapi.json").json()["paths"]:
+        assert path in page.text
+    assert not re.search(r"""(src|href)=["'](https?:)?//""", page.text)
+    assert "<script" not in page.text
+
+
+def test_every_operation_has_a_stable_name_and_says_what_it_answers(client: TestClient) -> None:
+    openapi = client.get("/openapi.json").json()
+    assert openapi["openapi"].startswith("3.1")
+    operations = [operation for item in openapi["paths"].values() for operation in item.values()]
+    names = [operation["operationId"] for operation in operations]
+    assert len(set(names)) == len(names)
+    assert all(operation["description"] for operation in operations)
+    assert {"list_gpus", "list_models", "list_instances", "list_offers", "list_benchmarks", "health"} <= set(names)
