@@ -1,0 +1,213 @@
+"""How much work is one sample of this PyTorch model? Counted operator by operator, on the meta device, without a GPU.
+
+Needs torch (not a dependency of the package; imported only here, when called). The model is run forward and backward
+once on tensors that hold no data while a dispatch hook reads the shape of every operator. Running with two batch
+sizes separates what grows with the batch from what does not (weight standardisation, for example).
+
+Counts are of the model as written: eager, every operator a kernel, values (numbers), never bytes, so that precision
+can be applied later. FLOPs: a multiply-add is 2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from estimator.architectures.inventories import Inventory
+
+# Narrow matrix work (few channels in or out) does not fill the matrix units; see `_bucket`.
+NARROW = 64
+WIDE = 256
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Sums over one forward + backward at one batch size."""
+
+    sums: Counter[str] = field(default_factory=Counter)
+    stored: dict[int, int] = field(default_factory=dict)
+
+
+def _numel(tensors: Sequence[Any]) -> int:
+    return sum(t.numel() for t in tensors)
+
+
+def _bucket(channels_in: int, channels_out: int) -> str:
+    """`narrow_flops`, `wide_flops` or nothing: how well a product of these channel counts fills the matrix units."""
+    if min(channels_in, channels_out) < NARROW:
+        return "narrow_flops"
+    return "wide_flops" if min(channels_in, channels_out) >= WIDE else ""
+
+
+_NORMS = ("batch_norm", "layer_norm", "group_norm", "instance_norm", "rms_norm")
+_FREE = {
+    "empty",
+    "empty_like",
+    "new_empty",
+    "empty_strided",
+    "new_empty_strided",
+    "detach",
+    "lift_fresh",
+    "_unsafe_view",
+}
+
+
+def _is_view(operator: Any) -> bool:
+    return any(r.alias_info is not None and not r.alias_info.is_write for r in operator._schema.returns)
+
+
+class OperatorTally:
+    """Classifies one dispatched operator and adds it to `sums`; forward and backward are told apart by `backward`."""
+
+    def __init__(self, params: set[int]) -> None:
+        self.params = params
+        self.sums: Counter[str] = Counter()
+        self.backward = False
+
+    def _weights(self, tensors: Sequence[Any]) -> int:
+        return sum(t.numel() for t in tensors if id(t) in self.params)
+
+    def add(self, operator: Any, args: Sequence[Any], ins: Sequence[Any], outs: Sequence[Any]) -> None:
+        """Count `operator`, whose tensors are `ins` and `outs`."""
+        name = operator._schema.name.split("::")[-1].rstrip("_")
+        if name in _FREE or _is_view(operator) or not outs:
+            return
+        side = "backward_" if self.backward else ""
+        self.sums[side + "kernels"] += 1
+        flops, kind, channels = self._matrix_flops(name, args, ins, outs)
+        values = _numel(ins) - self._weights(ins) + _numel(outs)
+        if kind:
+            if self.backward:
+                self.sums["backward_flops"] += flops
+                return
+            self.sums[kind] += flops
+            if channels and kind in ("linear_flops", "conv_flops", "conv1x1_flops") and (b := _bucket(*channels)):
+                self.sums[b] += flops
+            self.sums["grouped_values" if kind in ("grouped_flops", "depthwise_flops") else "matrix_values"] += values
+            return
+        if self.backward:
+            self.sums["backward_values"] += values
+        elif any(n in name for n in _NORMS):
+            self.sums["norm_values"] += values
+        else:
+            self.sums["elementwise_values"] += values
+            if name in ("_softmax", "_safe_softmax"):
+                self.sums["softmax_values"] += _numel(outs)
+
+    def _matrix_flops(
+        self, name: str, args: Sequence[Any], ins: Sequence[Any], outs: Sequence[Any]
+    ) -> tuple[float, str, tuple[int, int] | None]:
+        """FLOPs, the count they belong to ("" when this is no matrix work) and (channels in, channels out)."""
+        if name in ("mm", "addmm"):
+            a, b = args[-2:] if name == "mm" else args[1:3]
+            return 2.0 * a.shape[0] * a.shape[1] * b.shape[1], "linear_flops", (a.shape[1], b.shape[1])
+        if name in ("bmm", "baddbmm"):
+            a, b = args[:2] if name == "bmm" else args[1:3]
+            return 2.0 * math.prod(a.shape) * b.shape[2], "attention_flops", None
+        if name in ("convolution", "_convolution"):
+            out, weight, groups = outs[0], args[1], args[8]
+            return (*self._convolution(out, weight, groups, bool(args[6])), (weight.shape[1], weight.shape[0]))
+        if name == "convolution_backward":
+            grad, weight, groups, masks = args[0], args[2], args[9], args[10]
+            flops, kind = self._convolution(grad, weight, groups, bool(args[7]))
+            return flops * (bool(masks[0]) + bool(masks[1])), kind, None
+        return 0.0, "", None
+
+    @staticmethod
+    def _convolution(out: Any, weight: Any, groups: int, transposed: bool) -> tuple[float, str]:
+        window = math.prod(weight.shape[2:])
+        # A transposed convolution spends its window on every input position; out / stride^d is close enough only
+        # for stride = window, which is what up-sampling layers use.
+        positions = out.numel() if not transposed else out.numel() / max(window, 1)
+        per_output = weight.shape[1] * window if not transposed else weight.shape[0] // groups * window
+        flops = 2.0 * positions * per_output
+        if groups == 1:
+            return flops, "conv1x1_flops" if window == 1 else "conv_flops"
+        return flops, "depthwise_flops" if weight.shape[1] == 1 else "grouped_flops"
+
+
+def _loss(output: Any) -> Any:
+    """A scalar that depends on every floating output, cheap beside the model."""
+    import torch
+
+    flat, _ = torch.utils._pytree.tree_flatten(output)  # type: ignore[attr-defined]
+    parts = [
+        t.float().mean() for t in flat if isinstance(t, torch.Tensor) and t.is_floating_point() and t.requires_grad
+    ]
+    if not parts:
+        raise ValueError("the model has no output that depends on its parameters")
+    return torch.stack(parts).sum()
+
+
+def _tally(model: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> _Tally:
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_flatten
+
+    params = {id(p) for p in model.parameters()}
+    storages = {p.untyped_storage()._cdata for p in model.parameters()}
+    tally = OperatorTally(params)
+
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            out = func(*args, **(kwargs or {}))
+            ins = [t for t in tree_flatten((args, kwargs or {}))[0] if isinstance(t, torch.Tensor)]
+            outs = [t for t in tree_flatten(out)[0] if isinstance(t, torch.Tensor)]
+            tally.add(func, args, ins, outs)
+            return out
+
+    result = _Tally()
+
+    def keep(tensor: Any) -> Any:
+        key = tensor.untyped_storage()._cdata
+        if key not in storages:
+            result.stored[key] = max(
+                result.stored.get(key, 0), tensor.untyped_storage().size() // tensor.element_size()
+            )
+            alive.append(tensor)
+        return tensor
+
+    alive: list[Any] = []  # a freed storage's address may be used again
+    with Mode():
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
+            loss = _loss(model(*inputs, **keywords))
+        tally.backward = True
+        loss.backward()
+    result.sums = tally.sums
+    return result
+
+
+def count(
+    model: Any, make_inputs: Callable[[int], tuple[tuple[Any, ...], dict[str, Any]]], *, name: str, described: str
+) -> Inventory:
+    """Counts of one sample of `model`, a `torch.nn.Module` in training mode (best built on the meta device).
+
+    `make_inputs(batch)` returns positional and keyword arguments for a batch of that many samples. Runs batches of
+    2 and 4 and takes the slope as the count of a sample and the intercept as the fixed count.
+    """
+    model.train()
+    low, high = (_tally(model, *make_inputs(batch)) for batch in (2, 4))
+
+    def slope(key: str) -> float:
+        return (high.sums[key] - low.sums[key]) / 2.0
+
+    def fixed(key: str) -> float:
+        return max(0.0, 2.0 * low.sums[key] - high.sums[key])
+
+    varying = [f.name for f in fields(Inventory) if f.name.endswith(("_flops", "_values"))]
+    counts = {key: slope(key) for key in varying}
+    counts["fixed_values"] = sum(fixed(k) for k in ("norm_values", "elementwise_values", "backward_values"))
+    counts["stored_values"] = (sum(high.stored.values()) - sum(low.stored.values())) / 2.0
+    counts["largest_values"] = max(high.stored.values(), default=0) / 4.0
+    return Inventory(
+        model=name,
+        input=described,
+        params=float(sum(p.numel() for p in model.parameters())),
+        param_tensors=float(sum(1 for _ in model.parameters())),
+        kernels=float(low.sums["kernels"]),
+        backward_kernels=float(low.sums["backward_kernels"]),
+        **counts,
+    )

@@ -1,0 +1,85 @@
+"""Which models have been counted operator by operator, and what was counted? (`scripts/count_inventories.py` makes it.)"""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib import resources
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """Counts of one training sample; forward unless the name says otherwise. Values are numbers, not bytes.
+
+    A multiply-add is 2 FLOPs. The model as written: eager, every operator a kernel. "Fixed" counts are per pass of
+    the model, whatever the batch.
+    """
+
+    model: str
+    input: str  # e.g. "3x224x224"
+    params: float
+    param_tensors: float  # optimizer work is a list of tensors
+    linear_flops: float  # matrix products of linear layers
+    conv1x1_flops: float  # dense convolutions with a 1x1 window
+    conv_flops: float  # dense convolutions with a larger window
+    grouped_flops: float  # several groups of several channels
+    depthwise_flops: float  # one channel a group
+    attention_flops: float  # batched products (scores, values)
+    narrow_flops: float  # the part of linear + conv1x1 + conv with fewer than 64 channels in or out
+    wide_flops: float  # the part with at least 256 channels in and out
+    backward_flops: float  # all of the above, backward
+    matrix_values: float  # read and written by matrix work, forward
+    grouped_values: float  # read and written by grouped and depthwise convolutions, forward
+    norm_values: float  # read and written by normalisation layers, forward
+    elementwise_values: float  # read and written by everything else, forward
+    backward_values: float  # read and written by normalisation and everything else, backward
+    fixed_values: float  # normalisation and everything else, forward + backward, that does not grow with the batch
+    softmax_values: float  # outputs of softmax (attention scores), part of elementwise
+    stored_values: float  # kept for the backward pass, parameters excluded
+    largest_values: float  # the largest single stored tensor
+    kernels: float  # forward
+    backward_kernels: float
+    source: str = ""  # packages and versions that defined and counted the model
+
+    @property
+    def forward_flops(self) -> float:
+        """All matrix work of a forward pass."""
+        dense = self.linear_flops + self.conv1x1_flops + self.conv_flops
+        return dense + self.grouped_flops + self.depthwise_flops + self.attention_flops
+
+    @property
+    def image_size(self) -> float | None:
+        """Pixels on a side of the counted input; None where the input is no image."""
+        sides = self.input.split("x")
+        return float(sides[-1]) if len(sides) == 3 and all(s.isdigit() for s in sides) else None
+
+
+_TEXT = ("model", "input", "source")
+
+
+@cache
+def inventories() -> dict[str, tuple[Inventory, ...]]:
+    """All counted models by name (lower case, dashes), each at the input sizes that were counted."""
+    table: dict[str, list[Inventory]] = {}
+    path = resources.files("benchmarks_db") / "data" / "inventories.csv"
+    if not path.is_file():
+        return {}
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            cells = {f.name: row[f.name] if f.name in _TEXT else float(row[f.name] or 0.0) for f in fields(Inventory)}
+            table.setdefault(fold(row["model"]), []).append(Inventory(**cells))  # type: ignore[arg-type]
+    return {name: tuple(found) for name, found in table.items()}
+
+
+def fold(name: str) -> str:
+    """The key of a model's name: timm's underscores and the dashes of measurements are one name."""
+    return name.lower().replace("_", "-").split(".")[0] if name[:1].isalpha() and "/" not in name else name.lower()
+
+
+def find(name: str, image_size: float | None = None) -> Inventory | None:
+    """The counts of `name`, at the counted input size nearest to `image_size` (default: the first one); or None."""
+    found = inventories().get(fold(name), ())
+    if not found or image_size is None:
+        return found[0] if found else None
+    return min(found, key=lambda inventory: abs((inventory.image_size or image_size) - image_size))

@@ -1,0 +1,107 @@
+"""How much work is one image of a vision model: counted where its definition was counted, else from GMACs and activations?
+
+A counted model (`inventories`) gives FLOPs by class, values moved and kernels. For others the tables of timm give
+multiply-adds and the outputs of convolutions and linear layers; the ratios below turn these into what a training step
+moves. Only a size leaves the compute unknown, which is an error, not a guess.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from benchmarks_db.errors import WorkloadError
+from estimator.architectures.inventories import Inventory, find
+from estimator.work import Work
+
+if TYPE_CHECKING:
+    from benchmarks_db.models import ModelFacts
+
+DEFAULT_IMAGE = 224.0
+
+VALUES_AN_ACTIVATION = 4.6
+"""Values read or written forward outside the matrices, per output of a convolution or linear layer.
+
+Median over the counted timm models: each output passes a normalisation and an activation, some a residual sum."""
+
+STORED_AN_ACTIVATION = 2.0
+"""Values kept for the backward pass per output of a convolution or linear layer: the output and its activation."""
+
+KERNELS_A_ROOT_PARAMETER = 0.05
+"""Kernels of a forward pass / sqrt(parameters), for a model that nobody counted (deeper models are larger)."""
+
+GLOBAL_ATTENTION = ("vit", "deit", "beit", "eva", "cait", "dinov2", "aimv2", "flexivit", "samvit", "clip", "xcit")
+"""Families whose every patch attends to every other: their attention grows with the square of the patches."""
+
+JPEG_BYTES = 110_000.0
+"""Stored size of an ImageNet photograph, about 400 x 350 pixels (144 GB / 1.28 M images)."""
+
+DECODE_MS = 7.0
+"""Milliseconds of one core to decode, crop, resize and flip an ImageNet photograph with Pillow-SIMD-like speed.
+
+Assumption, 4 (libjpeg-turbo, cropped decode) to 12 (plain Pillow)."""
+
+
+def work(facts: ModelFacts, *, image_size: float | None = None) -> Work:
+    """Work of one image of `image_size` pixels on a side (default: the size the facts were taken at).
+
+    Convolutions, linear layers over patches and traffic grow with the pixels; attention over all patches with their
+    square; parameters and kernels do not grow. WorkloadError when neither counts nor GMACs are known.
+    """
+    size = image_size or facts.image_size or DEFAULT_IMAGE
+    if counted := find(facts.name, size):
+        return of_inventory(counted, image_size=size)
+    if not facts.forward_gmacs:
+        raise WorkloadError("neither counts nor GMACs of the model are known", field="model", value=facts.name)
+    scale = (size / (facts.image_size or DEFAULT_IMAGE)) ** 2
+    outputs = (facts.forward_activations_m or 2.5 * facts.forward_gmacs) * 1e6 * scale
+    params = (facts.params_m or 25.0) * 1e6
+    return Work(
+        params=params,
+        active_params=params,
+        trainable_params=params,
+        tokens=1.0,
+        matmul_flops=2e9 * facts.forward_gmacs * scale,
+        elementwise_values=VALUES_AN_ACTIVATION * outputs,
+        kernels=min(1200.0, max(60.0, KERNELS_A_ROOT_PARAMETER * params**0.5)),
+        input_bytes=JPEG_BYTES,
+        decode_ms=DECODE_MS,
+        stored_values=STORED_AN_ACTIVATION * outputs,
+        stored_values_selective=STORED_AN_ACTIVATION * outputs,
+        stored_values_full=0.15 * STORED_AN_ACTIVATION * outputs,
+        layer_values=0.1 * STORED_AN_ACTIVATION * outputs,
+    )
+
+
+def of_inventory(counted: Inventory, *, image_size: float | None = None, name: str | None = None) -> Work:
+    """Work of one sample of a counted model, brought to another image size.
+
+    The backward pass of everything outside the matrices is counted too; `elementwise_values` is a third of forward
+    plus backward, because the step model charges backward twice the forward.
+    """
+    scale = (image_size / counted.image_size) ** 2 if image_size and counted.image_size else 1.0
+    attends = scale**2 if (name or counted.model).startswith(GLOBAL_ATTENTION) else scale
+    forward = counted.forward_flops
+    ratio = counted.backward_flops / forward if forward > 0 else 2.0
+    around = counted.norm_values + counted.elementwise_values + counted.backward_values
+    scores = min(8.0 * counted.softmax_values, around)  # passes over the score matrices, forward and backward
+    kept = counted.stored_values
+    score_kept = min(2.0 * counted.softmax_values, 0.9 * kept)
+    return Work(
+        params=counted.params,
+        active_params=counted.params,
+        trainable_params=counted.params,
+        tokens=1.0,
+        matmul_flops=(counted.linear_flops + counted.conv1x1_flops + counted.conv_flops) * scale,
+        attention_flops=counted.attention_flops * attends,
+        grouped_flops=(counted.grouped_flops + counted.depthwise_flops) * scale,
+        backward_ratio=ratio,
+        elementwise_values=((around - scores) * scale + scores * attends) / 3.0,
+        kernels=counted.kernels,
+        input_bytes=JPEG_BYTES if counted.image_size else 0.0,
+        decode_ms=DECODE_MS if counted.image_size else 0.0,
+        stored_values=(kept - score_kept) * scale,
+        stored_values_selective=(kept - score_kept) * scale,
+        stored_values_full=0.15 * (kept - score_kept) * scale,
+        score_values=score_kept * attends,
+        layer_values=3.0 * counted.largest_values * scale,
+    )
