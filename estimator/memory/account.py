@@ -57,6 +57,10 @@ class MemoryAccount:
         total: Array = np.add.reduce([getattr(self, name) for name in COMPONENTS])
         return total
 
+    def take(self, index: NDArray[np.int64]) -> MemoryAccount:
+        """The accounts at `index`."""
+        return MemoryAccount(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
+
     def row(self, index: int) -> dict[str, float]:
         """The components of one candidate, GiB, in printing order."""
         return {name: float(np.atleast_1d(getattr(self, name))[index]) for name in COMPONENTS}
