@@ -49,7 +49,8 @@ from pricing.offers import Market
 class FailureReason(StrEnum):
     """Why a (cloud, region, market) could not be fetched, as far as it changes what a person should do."""
 
-    CREDENTIALS = "credentials"  # absent, wrong or expired: all regions
+    NOT_CONFIGURED = "not-configured"  # no credentials, project or extra: skipped, `detail` says what is missing
+    CREDENTIALS = "credentials"  # refused or expired: all regions
     PERMISSION = "permission"  # a right is missing: `detail` names it
     REGION_OFF = "region-off"  # not enabled for this account: no price here is not "no price"
     THROTTLED = "throttled"  # still refused after the retries
@@ -88,7 +89,11 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A row that should have been a price and could not be read or believed; `detail` quotes what was wrong."""
+    """A row that should have been a price and could not be read or believed; `detail` quotes what was wrong.
+
+    A reason that begins with "no price" is not a fault: the cloud lists the machine and states no (whole) price for
+    it, so it becomes an unpriced row. All other reasons count towards the share above which a set is refused.
+    """
 
     cloud: str
     region: str
