@@ -1,0 +1,42 @@
+"""What does a step of a model cost that is described by its counts alone (`custom:` in a request)?"""
+
+from __future__ import annotations
+
+from estimator.work import Work
+from estimator.workload import Custom
+
+BYTES_PER_VALUE = 2.0  # activations are kept at 16 bit; the memory room doubles them for fp32
+DEFAULT_LAYERS = 50.0
+KERNELS_PER_LAYER = 6.0
+
+
+def work_of_custom(custom: Custom) -> Work:
+    """`Work` of one sample; `flops_per_sample` is forward and backward, of which the forward pass is a third.
+
+    Traffic outside the matrix work is taken as one write and one read of what is kept (the user gives no other
+    figure), and launches as those of a `DEFAULT_LAYERS`-deep network unless `kernels` says otherwise.
+
+    >>> from estimator.workload import Custom
+    >>> work_of_custom(Custom(params_m=25.6, flops_per_sample=24.6e9)).matmul_flops
+    8200000000.0
+    """
+    layers = float(custom.layers or DEFAULT_LAYERS)
+    params = custom.params_m * 1e6
+    active = custom.active_params_m * 1e6 if custom.active_params_m is not None else params
+    trainable = custom.trainable_params_m * 1e6 if custom.trainable_params_m is not None else params
+    kept = custom.activation_bytes_per_sample / BYTES_PER_VALUE
+    return Work(
+        params=params,
+        active_params=active,
+        trainable_params=trainable,
+        layers=layers,
+        matmul_flops=custom.flops_per_sample / 3,
+        backward_ratio=2.0,
+        elementwise_values=kept,
+        kernels=custom.kernels if custom.kernels is not None else layers * KERNELS_PER_LAYER,
+        input_bytes=custom.bytes_per_sample or 0.0,
+        stored_values=kept,
+        stored_values_selective=kept,
+        stored_values_full=kept / layers,
+        layer_values=kept / layers,
+    )
