@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from httpx import Response
 from fastapi.testclient import TestClient
+from httpx import Response
 
 from api.app import create_app
 from api.settings import Settings

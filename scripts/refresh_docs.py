@@ -1,0 +1,200 @@
+"""Write the generated parts of README.md and docs/: command help, outputs of examples, vocabularies, accuracy.
+
+usage: python scripts/refresh_docs.py            write them
+       python scripts/refresh_docs.py --check    say which ones are stale, and exit 1 (the tests do the same)
+
+A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`. `NAME` is a function of `PARTS`, or
+`output`: then the part is a console block whose `$ ` lines are run and whose other lines are their output.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from enum import IntEnum, StrEnum
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+NOW = "2026-09-01T00:00:00Z"  # pretended, so that the price ages in the documents do not change by the day
+PART = re.compile(r"(?P<open><!-- generated: (?P<name>[\w-]+) -->\n)(?P<body>.*?)(?P<close><!-- end -->)", re.DOTALL)
+VOCABULARIES = ("estimator.terms", "estimator.workload", "pricing.offers")
+
+
+def documents() -> list[Path]:
+    """README.md and every page of docs/."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def environment(folder: Path, **more: str) -> dict[str, str]:
+    """What a command of the documents sees: plain text, no network, a fixed day, its own data folder, `estimator`."""
+    programs = folder / "bin"
+    programs.mkdir(exist_ok=True)
+    for name, call in (
+        ("estimator", f'"{sys.executable}" -c "from estimator.cli import main; main()" "$@"'),
+        ("python", f'"{sys.executable}" "$@"'),
+    ):
+        program = programs / name
+        program.write_text(f"#!/bin/sh\nexec {call}\n")
+        program.chmod(0o755)
+    fixed = {
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "ESTIMATOR_NOW": NOW,
+        "ESTIMATOR_OFFLINE": "1",
+        "ESTIMATOR_DATA_DIR": str(folder / "data"),
+        "HOME": str(folder),
+        "NO_COLOR": "1",
+        "COLUMNS": "120",
+        "LC_ALL": "C.UTF-8",
+        "OMP_NUM_THREADS": "1",
+    }
+    return fixed | more
+
+
+def run(command: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """A shell command as the documents run it, in the project's folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        return subprocess.run(
+            ["bash", "-c", command],
+            cwd=ROOT,
+            env=environment(Path(folder), **more),
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+
+def commands(block: str) -> list[str]:
+    r"""The commands of a console block: its `$ ` lines, each with the lines after a trailing backslash."""
+    return [found.removeprefix("$ ") for found in re.findall(r"^\$ (?:.*\\\n)*.*$", block, re.MULTILINE)]
+
+
+def output(body: str) -> str:
+    """A console block with the output of its commands, as they print now."""
+    shown = []
+    for command in commands(body):
+        done = run(command)
+        shown.append(f"$ {command}\n{done.stdout}{done.stderr}".rstrip())
+    return "```console\n" + "\n\n".join(shown) + "\n```\n"
+
+
+def vocabularies(_: str) -> str:
+    """Every closed vocabulary of the request and the answers, from the code that defines it."""
+    rows = ["| vocabulary | what it says | values |", "| --- | --- | --- |"]
+    for enum in enums():
+        values = ", ".join(f"`{member.value if issubclass(enum, StrEnum) else name}`" for name, member in named(enum))
+        rows.append(f"| `{enum.__name__}` | {' '.join((enum.__doc__ or '').split())} | {values} |")
+    return "\n".join(rows) + "\n"
+
+
+def named(enum: type[StrEnum] | type[IntEnum]) -> list[tuple[str, StrEnum | IntEnum]]:
+    """Members with their names, aliases included."""
+    return list(enum.__members__.items())
+
+
+def enums() -> Iterator[type[StrEnum] | type[IntEnum]]:
+    """The enums that the public modules define, in the order of the code."""
+    for name in VOCABULARIES:
+        module = importlib.import_module(name)
+        for thing in vars(module).values():
+            if isinstance(thing, type) and issubclass(thing, StrEnum | IntEnum) and thing.__module__ == name:
+                yield thing
+
+
+def settings(_: str) -> str:
+    """The server's settings."""
+    from api.settings import Settings
+
+    rows = ["| variable | default | meaning |", "| --- | --- | --- |"]
+    for name, field in Settings.model_fields.items():
+        default = "" if field.default is None else f"`{field.default}`"
+        rows.append(f"| `ESTIMATOR_{name.upper()}` | {default} | {field.description} |")
+    return "\n".join(rows) + "\n"
+
+
+def routes(_: str) -> str:
+    """Every operation of the HTTP API."""
+    from api.app import create_app
+    from api.settings import Settings
+
+    rows = ["| operation | answers |", "| --- | --- |"]
+    for path, item in create_app(Settings()).openapi()["paths"].items():
+        for method, operation in item.items():
+            rows.append(f"| `{method.upper()} {path}` | {' '.join(operation['description'].split())} |")
+    return "\n".join(rows) + "\n"
+
+
+def cli(_: str) -> str:
+    """The help of every command."""
+    pages = [_help(path) for path in _paths()]
+    return "\n".join(pages)
+
+
+def _help(path: tuple[str, ...]) -> str:
+    name = " ".join(("estimator", *path))
+    done = run(f"{name} --help", COLUMNS="100", TERM="dumb")
+    text = "\n".join(line.rstrip() for line in done.stdout.strip().splitlines())
+    return f"## `{name}`\n\n```text\n{text}\n```\n"
+
+
+def _paths() -> Iterator[tuple[str, ...]]:
+    """Every command and group of the command line, from the top."""
+    import click
+    import typer.main
+
+    from estimator.cli import app
+
+    def walk(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        yield path
+        for name, inner in getattr(command, "commands", {}).items():
+            if not inner.hidden:
+                yield from walk(inner, (*path, name))
+
+    yield from walk(typer.main.get_command(app), ())
+
+
+def accuracy(_: str) -> str:
+    """The cross-validated accuracy table."""
+    return run("estimator benchmarks evaluate --format markdown").stdout
+
+
+PARTS: dict[str, Callable[[str], str]] = {
+    "output": output,
+    "vocabularies": vocabularies,
+    "settings": settings,
+    "routes": routes,
+    "cli": cli,
+    "accuracy": accuracy,
+}
+
+
+def refreshed(text: str) -> str:
+    """A document with its generated parts as they should be."""
+    return PART.sub(lambda part: part["open"] + PARTS[part["name"]](part["body"]) + part["close"], text)
+
+
+def main() -> int:
+    """Write or check every document."""
+    stale = []
+    for path in documents():
+        text = path.read_text(encoding="utf-8")
+        new = refreshed(text)
+        if new != text:
+            stale.append(path.relative_to(ROOT))
+            if "--check" not in sys.argv:
+                path.write_text(new, encoding="utf-8")
+    verb = "stale" if "--check" in sys.argv else "written"
+    print("\n".join(f"{verb}: {path}" for path in stale) or "all up to date")
+    return 1 if stale and "--check" in sys.argv else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
