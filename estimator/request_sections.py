@@ -1,0 +1,189 @@
+"""The nested parts of a request: adapters, a model by its shape or counts, own machines, limits and options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from benchmarks_db.errors import WorkloadError
+from estimator.quantities import parse_count
+from estimator.request_fields import (
+    MARKETS,
+    MAX_IMAGE_SIZE,
+    MAX_NODES,
+    MAX_SEQ_LEN,
+    Accelerators,
+    Figure,
+    FigureOrZero,
+    Flag,
+    Gib,
+    GpuCount,
+    Hours,
+    Names,
+    Sort,
+    Strict,
+    Usd,
+    UsdOrZero,
+    choice,
+    listed,
+    quantity,
+    refused,
+    said,
+    whole,
+)
+from pricing.offers import Market
+
+
+class Lora(Strict):
+    """Low-rank adapters: rank and the weights they sit on."""
+
+    rank: Annotated[int, whole(1, 65_536)] = 16
+    alpha: Annotated[float, quantity(parse_count, 0, 1e6)] | None = None
+    targets: str | tuple[str, ...] = "all-linear"
+
+    @field_validator("targets")
+    @classmethod
+    def _targets(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        names = (value,) if isinstance(value, str) else value
+        if not names or any(not name.strip() for name in names):
+            raise refused("name at least one target", ("all-linear", "attention"))
+        return value
+
+
+class Architecture(Strict):
+    """A model that no table knows, by its shape. `kind` follows from the other keys when it is left out."""
+
+    kind: Literal["decoder", "moe", "encoder", "encoder-decoder", "vision"] | None = None
+    layers: Annotated[int, whole(1, 10_000)]
+    hidden: Annotated[int, whole(1, 1_000_000)]
+    heads: Annotated[int, whole(1, 100_000)] | None = None
+    kv_heads: Annotated[int, whole(1, 100_000)] | None = None
+    head_dim: Annotated[int, whole(1, 65_536)] | None = None
+    ffn_hidden: Annotated[int, whole(1, 10_000_000)] | None = None
+    gated_ffn: Flag | None = None
+    vocab: Annotated[int, whole(1, 100_000_000)] | None = None
+    max_seq_len: Annotated[int, whole(1, MAX_SEQ_LEN)] | None = None
+    tied_embeddings: Flag | None = None
+    experts: Annotated[int, whole(1, 65_536)] | None = None
+    experts_per_token: Annotated[int, whole(1, 65_536)] | None = None
+    shared_experts: Annotated[int, whole(0, 65_536)] | None = None
+    dense_layers: Annotated[int, whole(0, 10_000)] | None = None
+    dense_ffn: Annotated[int, whole(1, 10_000_000)] | None = None
+    image_size: Annotated[int, whole(1, MAX_IMAGE_SIZE)] | None = None
+    params_m: Figure | None = None
+    active_params_m: Figure | None = None
+
+
+class Custom(Strict):
+    """A model by its counts: parameters, FLOPs (forward and backward) and kept activation bytes of one sample."""
+
+    params_m: Figure
+    flops_per_sample: Figure
+    activation_bytes_per_sample: FigureOrZero = 0.0
+    active_params_m: Figure | None = None
+    trainable_params_m: FigureOrZero | None = None
+    bytes_per_sample: FigureOrZero | None = None  # stored bytes the loader reads
+    kernels: FigureOrZero | None = None  # kernel launches of one forward pass
+    layers: Annotated[int, whole(1, 100_000)] | None = None
+    unit: Literal["samples", "tokens", "images"] = "samples"
+
+
+class OwnMachine(Strict):
+    """Hardware the user already has, ranked beside the clouds; 0 USD an hour is allowed, None is unpriced."""
+
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    gpu: Annotated[str, Field(min_length=1, max_length=200)]
+    gpus_per_node: GpuCount = 1.0
+    nodes: Annotated[int, whole(1, MAX_NODES)] = 1
+    usd_per_hour: UsdOrZero | None = None
+    vcpus: Annotated[float, quantity(parse_count, 0, 1e6)] | None = None
+    mem_gib: Gib | None = None
+    gpu_mem_gib: Gib | None = None
+    gpu_interconnect: str | None = None
+    network_gbps: FigureOrZero | None = None
+    rdma: Flag | None = None
+
+
+class Constraints(Strict):
+    """What a plan must keep to; names may hold `*` wildcards where they are patterns (regions, zones, types)."""
+
+    deadline: Hours | None = None
+    budget: Usd | None = None
+    max_usd_per_hour: Usd | None = None
+    clouds: Names | None = None
+    regions: Names | None = None
+    zones: Names | None = None
+    gpus: Names | None = None
+    instance_types: Names | None = None
+    markets: Annotated[tuple[Annotated[Market, choice(Market, MARKETS)], ...] | None, BeforeValidator(listed)] = None
+    min_nodes: Annotated[int, whole(1, MAX_NODES)] | None = None
+    max_nodes: Annotated[int, whole(1, MAX_NODES)] | None = None
+    accelerators: Annotated[Accelerators, choice(Accelerators, {"all": "any", "gpus": "gpu"})] = Accelerators.GPU
+
+    @field_validator("gpus")
+    @classmethod
+    def _gpus(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        for text in value or ():
+            split_gpu(text)
+        return value
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.min_nodes and self.max_nodes and self.min_nodes > self.max_nodes:
+            raise PydanticCustomError(
+                "refused",
+                "{reason}",
+                {
+                    "reason": f"min_nodes {self.min_nodes} is above max_nodes {self.max_nodes}",
+                    "nearest": [str(self.max_nodes)],
+                    "field": "min_nodes",
+                },
+            )
+        return self
+
+
+class Options(Strict):
+    """How many plans are wanted and in which order."""
+
+    top: Annotated[int, whole(1, 10_000)] = 10
+    sort: Annotated[Sort, choice(Sort, {"price": "cost", "usd": "cost", "hours": "time", "speed": "time"})] = Sort.COST
+    explain: Flag = False
+
+
+def split_gpu(text: str) -> tuple[str, float | None]:
+    """`H100:8` as ("H100", 8): the count is of the whole job; None when there is no count."""
+    name, colon, count = text.rpartition(":")
+    if not colon:
+        return text.strip(), None
+    try:
+        number = parse_count(count)
+    except WorkloadError:
+        raise refused(f"{said(text)} is not GPU[:COUNT]", ("H100:8",)) from None
+    if not 0 < number <= 1e6 or not name.strip():
+        raise refused(f"{said(text)} is not GPU[:COUNT] with a count above 0", ("H100:8",))
+    return name.strip(), number
+
+
+def read_own(value: object) -> object:
+    """Own machines from `name=lab,gpu=RTX-3090,usd_per_hour=0.4`, one mapping, or a list of either."""
+    if value is None:
+        return ()
+    items = [value] if isinstance(value, str | Mapping | OwnMachine) else value
+    if not isinstance(items, list | tuple):
+        return value
+    return [_own_pairs(item) if isinstance(item, str) else item for item in items]
+
+
+def _own_pairs(text: str) -> dict[str, str]:
+    machine: dict[str, str] = {}
+    for part in text.split(","):
+        key, equals, value = part.partition("=")
+        if not equals or not key.strip() or not value.strip():
+            raise refused(f"{said(part)} is not key=value", ("name=lab,gpu=RTX-3090,gpus_per_node=8,usd_per_hour=0.4",))
+        if key.strip() in machine:
+            raise refused(f"{key.strip()} is given twice in {said(text)}")
+        machine[key.strip()] = value.strip()
+    return machine
