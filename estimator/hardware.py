@@ -141,6 +141,12 @@ def link_of(gpu: Gpu, links: Links = Links()) -> tuple[float, LinkKind]:
     return pcie, LinkKind.PCIE
 
 
+def memory_gbps(gpu: Gpu) -> float | None:
+    """Device memory bandwidth, GB/s; where unknown 4 GB/s a TFLOP/s of 16 bit (3.4 of an H100 to 6.5 of an A100)."""
+    half = gpu.bf16_tflops or gpu.fp16_tflops
+    return gpu.memory_bandwidth_gbps or (4.0 * half if half else None)
+
+
 def usual_nic_gbps(gpu: Gpu) -> float:
     """GB/s a GPU between nodes where nobody states it: what clusters of the card are usually built with.
 
@@ -194,7 +200,7 @@ def hardware_of(
         matmul_tflops=_figures([r.peak_tflops for r in rates]),
         half_tflops=_figures([r.half_tflops for r in rates]),
         vector_tflops=_figures([g.fp32_tflops for g in gpus]),
-        memory_gbps=_figures([g.memory_bandwidth_gbps for g in gpus]),
+        memory_gbps=_figures([memory_gbps(gpu) for gpu in gpus]),
         capacity_gib=_figures([g.usable_gib for g in gpus]),
         tdp_w=_figures([g.tdp_w for g in gpus]),
         gpus_per_node=np.array(per_node),

@@ -26,7 +26,11 @@ class Execution:
     eager_attention: Switch = 0.0  # 1: scores go through memory and the full square is computed
     quantised: Switch = 0.0  # 1: the frozen base is stored in 4 bit
     optimizer_bytes: Switch = 30.0  # read and written a trainable parameter and step
-    plain: Switch = 1.0  # 1: plain Python stack (eager framework, adapters), 0: lean (compiled, fused, graphs)
+    plain: Switch = 0.0  # 1: plain Python stack (Hugging Face, adapters), 0: lean (Megatron, compiled, graphs)
+    tuned: Switch = 0.0  # 1: tuned by a vendor, as in MLPerf
+    compiled: Switch = 0.0  # 1: torch.compile, XLA
+    channels_last: Switch = 0.0  # 1: NHWC convolutions
+    real_data: Switch = 0.0  # 1: samples are read and decoded, 0: synthetic or cached
 
 
 @dataclass(frozen=True, slots=True)

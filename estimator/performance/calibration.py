@@ -1,0 +1,116 @@
+"""Which constants explain the measurements best, without straying from what is known of them?
+
+`scipy.optimize.least_squares` on log(measured / predicted) with a soft-L1 loss, each (lab, model, GPU, method) group
+weighing the same whatever its row count, and a Gaussian prior in log units on every free constant. No offsets by GPU,
+lab or model: they would steal from the constants and hurt where nothing was measured. scipy is imported here only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from estimator.hardware import Hardware
+from estimator.layouts import Layout
+from estimator.performance.constants import Constants, Free
+from estimator.performance.roofline import Execution
+from estimator.performance.step import step_time
+from estimator.work import Work
+
+Floats = NDArray[np.float64]
+T = TypeVar("T")
+
+SOFT = 0.15
+"""Log residual from which a row counts linearly, not squared: about the spread between laboratories."""
+
+FREE: dict[str, tuple[Free, ...]] = {
+    "language": (
+        Free("matmul", 0.10, 0.4, 1.0),
+        Free("narrow", 0.10, 0.4, 1.1),
+        Free("tiny", 0.30, 0.2, 1.1),
+        Free("expert", 0.20, 0.2, 1.0),
+        Free("attention", 0.25, 0.1, 0.9),
+        Free("fill", 0.5, 1.0, 1000.0),
+        Free("split", 0.5, 10.0, 5000.0),
+        Free("traffic", 0.3, 0.2, 4.0),
+        Free("launch_us", 0.4, 4.0, 300.0),
+        Free("plain", 0.3, 1.0, 6.0),
+        Free("bubble", 0.3, 0.1, 1.5),
+        Free("nic", 0.3, 0.1, 1.0),
+        Free("exchange", 0.5, 0.05, 2.0),
+    ),
+}
+"""What the fit of each family may move."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """n measured steps of one family: the model's inputs and what was measured."""
+
+    work: Work
+    hardware: Hardware
+    layout: Layout
+    execution: Execution
+    seconds: Floats  # measured, a step
+    weights: Floats  # adding up to the number of groups
+
+    def __len__(self) -> int:
+        return len(self.seconds)
+
+    def pick(self, index: NDArray[Any]) -> Sample:
+        """The rows `index` (positions or a mask)."""
+        return Sample(**{f.name: pick(getattr(self, f.name), index) for f in fields(self)})
+
+
+def pick(value: T, index: NDArray[Any]) -> T:
+    """Rows of an array, or of a dataclass of arrays (scalars stay scalars)."""
+    if isinstance(value, np.ndarray):
+        return value[index] if value.ndim else value
+    if hasattr(value, "__dataclass_fields__"):
+        parts = {f.name: pick(getattr(value, f.name), index) for f in fields(value)}  # type: ignore[arg-type]
+        return type(value)(**parts)
+    return value
+
+
+def group_weights(groups: Sequence[Hashable]) -> Floats:
+    """1 / rows of its group, for each row: every group weighs the same."""
+    counts: dict[Hashable, int] = {}
+    for group in groups:
+        counts[group] = counts.get(group, 0) + 1
+    return np.array([1.0 / counts[group] for group in groups])
+
+
+def residuals(sample: Sample, constants: Constants) -> Floats:
+    """log(measured / predicted) seconds of a step, shape (n,): positive where reality is slower."""
+    predicted = step_time(
+        sample.work, sample.hardware, sample.layout, execution=sample.execution, constants=constants
+    ).total
+    return np.asarray(np.log(sample.seconds / predicted))
+
+
+def fit(sample: Sample, free: Sequence[Free], prior: Constants = Constants()) -> Constants:
+    """The constants that minimise the robust, group-weighted residuals plus their distance from the priors.
+
+    Deterministic: same rows in the same order, same result bit for bit.
+    """
+    from scipy.optimize import least_squares
+
+    start = np.log([float(getattr(prior, one.name)) for one in free])
+    low, high = np.log([one.low for one in free]), np.log([one.high for one in free])
+    spread = np.array([one.sigma for one in free])
+    root = np.sqrt(sample.weights)
+
+    def constants(point: Floats) -> Constants:
+        return replace(prior, **{one.name: float(np.exp(v)) for one, v in zip(free, point, strict=True)})
+
+    def misfit(point: Floats) -> Floats:
+        z = residuals(sample, constants(point)) / SOFT
+        robust = np.sign(z) * np.sqrt(2.0 * (np.sqrt(1.0 + z * z) - 1.0))  # soft-L1 of the data, not of the prior
+        return np.concatenate([root * robust, (point - start) / spread])
+
+    found = least_squares(misfit, np.clip(start, low + 1e-6, high - 1e-6), bounds=(low, high), max_nfev=60)
+    return constants(found.x)

@@ -1,0 +1,267 @@
+"""What does one CSV row of a measured or asked training step say, blanks filled by documented defaults?
+
+Reads the columns that CONTRACT.md allows and no others (never a throughput, utilisation, memory or note). Figures
+that make no sense (text, negative, not finite) count as blank.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from benchmarks_db.errors import EstimatorError, WorkloadError
+from benchmarks_db.gpus import Gpu, GpuMatch, resolve_gpu
+from benchmarks_db.models import ModelFacts, resolve_model
+from estimator import precision as formats
+from estimator.hardware import Links, parse_links
+from estimator.terms import Method
+
+READS = (
+    "source", "date", "model", "task", "params_m", "gpu", "gpus", "nodes", "interconnect", "precision", "micro_batch",
+    "global_batch", "seq_len", "image_size", "act_ckpt", "sharding", "tp", "pp", "cp", "ep", "attention", "compiled",
+    "peft", "optimizer", "framework", "unit", "scope", "stack", "memory_format", "data_kind",
+)  # fmt: skip
+"""Columns that a prediction may read."""
+
+LANGUAGE_KINDS = frozenset({"decoder", "moe", "encoder", "encoder-decoder", "size-only"})
+
+LAB_FAMILIES = {
+    "mosaicml/examples": "mosaicml",
+    "mosaicml/llm-foundry": "mosaicml",
+    "nvidia/nemo": "nvidia-nemo",
+    "nvidia-nemo/megatron-bridge": "nvidia-nemo",
+    "nvidia-nemo/automodel": "nvidia-nemo",
+    "nvidia/dgxc-benchmarking": "nvidia-nemo",
+    "nvidia/nemo-megatron-launcher": "nvidia-nemo",
+    "ai-hypercomputer/maxtext": "ai-hypercomputer",
+    "ai-hypercomputer/tpu-recipes": "ai-hypercomputer",
+    "lambdal/deeplearning-benchmark": "lambdal",
+    "lambdal/lambda-tensorflow-benchmark": "lambdal",
+}
+"""Repositories of one laboratory that publish the same kind of tables of the same stack."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One row, read; NaN where the row says nothing and no default applies yet (layout and batch)."""
+
+    lab: str
+    model: ModelFacts
+    model_known: bool  # named in our tables (else derived from a size)
+    model_loose: bool
+    gpu: Gpu
+    gpu_loose: bool
+    gpus: float
+    nodes: float
+    links: Links
+    format: str
+    method: Method
+    task: str
+    seq_len: float
+    image_size: float
+    micro_batch: float
+    global_batch: float
+    tensor: float
+    pipeline: float
+    context: float
+    expert: float
+    act_ckpt: str
+    sharding: str
+    attention: str
+    compiled: bool
+    optimizer: str
+    framework: str
+    peft: str
+    unit: str
+    per_gpu: bool
+    tuned: bool
+    channels_last: bool
+    real_data: bool
+
+    @property
+    def language(self) -> bool:
+        """A transformer over tokens (not image patches)."""
+        return self.model.kind in LANGUAGE_KINDS and not self.model.image_size
+
+
+def figure(row: Mapping[str, str], name: str) -> float:
+    """A positive finite number, or NaN.
+
+    >>> figure({"gpus": "8"}, "gpus"), figure({"gpus": "-8"}, "gpus")
+    (8.0, nan)
+    """
+    cell = str(row.get(name) or "").strip().replace(",", "")
+    try:
+        value = float(cell)
+    except ValueError:
+        return math.nan
+    return value if math.isfinite(value) and value > 0.0 else math.nan
+
+
+def word(row: Mapping[str, str], name: str) -> str:
+    """A cell's text, lower case, or "" (also for `nan`, `none` where none is no value of the column)."""
+    text = str(row.get(name) or "").strip().lower()
+    return "" if text in ("nan", "null", "n/a", "unknown", "?") else text
+
+
+def lab_of(source: str) -> str:
+    """The laboratory of a source: its repository, families of repositories together, else its host or first words.
+
+    >>> lab_of("NVIDIA/NeMo@4c73f77670:docs/performance.md"), lab_of("mosaicml/examples@abc:README.md")
+    ('nvidia-nemo', 'mosaicml')
+    """
+    text = source.strip().lower()
+    text = re.sub(r"^https?://(www\.)?", "", text)
+    text = re.sub(r"^github\.com/", "", text)
+    if found := re.match(r"([\w.\-]+/[\w.\-]+?)(?:\.git)?(?:[@:/#\s]|$)", text):
+        name = found[1]
+    else:
+        name = re.split(r"[\s:;(]", text, maxsplit=1)[0]
+    if name.startswith("mlcommons/training_results"):
+        submitter = re.search(r":(?:results/)?([\w\- ]+)", text)
+        return f"mlperf:{submitter[1]}" if submitter else "mlperf"
+    return LAB_FAMILIES.get(name, name)
+
+
+@lru_cache(maxsize=4096)
+def _gpu(text: str) -> GpuMatch | str:
+    try:
+        return resolve_gpu(text)
+    except EstimatorError as error:
+        return str(error)
+
+
+@lru_cache(maxsize=4096)
+def _named_model(text: str) -> tuple[ModelFacts, bool] | None:
+    try:
+        match = resolve_model(text)
+    except EstimatorError:
+        return None
+    return match.model, match.loose
+
+
+_SIZE = re.compile(r"(?<![\w.])(?:(\d+)x)?(\d+(?:\.\d+)?|\d+p\d+)([bmt])(?![a-z0-9])")
+_ACTIVE = re.compile(r"-a(\d+(?:\.\d+)?)([bm])(?![a-z0-9])")
+_SCALE = {"m": 1.0, "b": 1e3, "t": 1e6}
+
+
+def size_in_name(name: str) -> tuple[float, float]:
+    """(parameters, active parameters) in millions that a name states, NaN where it does not.
+
+    >>> size_in_name("foo-13b"), size_in_name("bar-30b-a3b")
+    ((13000.0, nan), (30000.0, 3000.0))
+    """
+    text = name.lower().replace("_", "-").replace("/", "-")
+    active = _ACTIVE.search(text)
+    found = _SIZE.search(re.sub(_ACTIVE, "", text))
+    total = math.nan
+    if found:
+        total = float(found[2].replace("p", ".")) * _SCALE[found[3]] * float(found[1] or 1.0)
+    return total, float(active[1]) * _SCALE[active[2]] if active else math.nan
+
+
+def model_of(row: Mapping[str, str]) -> tuple[ModelFacts, bool, bool]:
+    """(facts, named in our tables, loose): by name; else a language model of the stated or named size."""
+    name = str(row.get("model") or "").strip()
+    params = figure(row, "params_m")
+    if name and (found := _named_model(name)):
+        facts, loose = found
+        if facts.params_m is None and not math.isnan(params):
+            facts = sized(facts.name, params, size_in_name(name)[1])
+        return facts, True, loose
+    named, active = size_in_name(name)
+    params = named if math.isnan(params) else params
+    task = word(row, "task")
+    language = task.startswith(("llm", "lm", "language", "text", "finetune", "pretrain")) or not math.isnan(
+        figure(row, "seq_len")
+    )
+    if math.isnan(params) or not (language or (not task and math.isnan(figure(row, "image_size")))):
+        raise WorkloadError(f"unknown model {name!r} and no size to derive its shape from", field="model", value=name)
+    return sized(name, params, active), False, True
+
+
+def sized(name: str, params_m: float, active_m: float = math.nan) -> ModelFacts:
+    """Facts of a language model of which only the size is known."""
+    active = None if math.isnan(active_m) else active_m
+    return ModelFacts(name=name.lower(), kind="size-only", params_m=params_m, active_params_m=active)
+
+
+_PEFT = {
+    "lora": Method.LORA,
+    "dora": Method.LORA,
+    "adapter": Method.LORA,
+    "ia3": Method.LORA,
+    "qlora": Method.QLORA,
+    "gptq-lora": Method.QLORA,
+    "qadapter": Method.QLORA,
+}
+
+
+def method_of(row: Mapping[str, str]) -> Method:
+    """Training method: `peft` decides; else full fine-tuning where the task says so, else pretraining."""
+    peft = word(row, "peft")
+    for name, method in _PEFT.items():
+        if peft == name or peft.endswith("-" + name):
+            return method
+    return Method.FULL if "finetune" in word(row, "task").replace("-", "").replace("_", "") else Method.PRETRAIN
+
+
+def read_row(row: Mapping[str, str]) -> Row:
+    """Read one row; EstimatorError naming the field when model or GPU cannot be made out."""
+    facts, known, model_loose = model_of(row)
+    name = str(row.get("gpu") or "").strip()
+    if not name:
+        raise WorkloadError("no GPU named", field="gpu", value=name)
+    match = _gpu(name)
+    if isinstance(match, str):
+        raise WorkloadError(match.removeprefix("gpu: "), field="gpu", value=name)
+    gpu = match.gpu
+    method = method_of(row)
+    source = str(row.get("source") or "")
+    stated = word(row, "precision")
+    fmt = (formats.canonical(stated) if stated else None) or formats.auto(gpu)
+    if formats.rate(fmt, gpu).refused:
+        fmt = "fp32" if fmt.endswith("bf16") else formats.auto(gpu)
+    gpus = figure(row, "gpus")
+    gpus = gpus if not math.isnan(gpus) else (match.count or 1.0)
+    framework = word(row, "framework")
+    image = figure(row, "image_size")
+    stack = word(row, "stack")
+    lab = lab_of(source)
+    return Row(
+        lab=lab,
+        model=facts,
+        model_known=known,
+        model_loose=model_loose,
+        gpu=gpu,
+        gpu_loose=match.loose,
+        gpus=gpus,
+        nodes=figure(row, "nodes"),
+        links=parse_links(word(row, "interconnect")),
+        format=fmt,
+        method=method,
+        task=word(row, "task"),
+        seq_len=figure(row, "seq_len"),
+        image_size=image,
+        micro_batch=figure(row, "micro_batch"),
+        global_batch=figure(row, "global_batch"),
+        tensor=figure(row, "tp"),
+        pipeline=figure(row, "pp"),
+        context=figure(row, "cp"),
+        expert=figure(row, "ep"),
+        act_ckpt=word(row, "act_ckpt"),
+        sharding=word(row, "sharding"),
+        attention=word(row, "attention"),
+        compiled=word(row, "compiled") in ("yes", "true", "1"),
+        optimizer=word(row, "optimizer"),
+        framework=framework,
+        peft=word(row, "peft"),
+        unit=word(row, "unit").replace(" ", ""),
+        per_gpu=word(row, "scope").replace("-", "_") == "per_gpu",
+        tuned=stack == "tuned" or (stack != "plain" and lab.startswith("mlperf")),
+        channels_last=word(row, "memory_format") in ("channels-last", "nhwc", "channels_last"),
+        real_data=word(row, "data_kind") == "real",
+    )

@@ -1,0 +1,310 @@
+"""How do CSV rows become the arrays that the model works on, and seconds a step become a throughput in a row's unit?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks_db.errors import EstimatorError
+from estimator.architectures import work_of
+from estimator.architectures.transformer import DEFAULT_SEQ_LEN
+from estimator.hardware import Hardware, hardware_of
+from estimator.layouts import Layout
+from estimator.performance.roofline import Execution
+from estimator.precision import MatrixRate, rate
+from estimator.row_cells import Row, read_row
+from estimator.terms import Method, Recompute, Sharding
+from estimator.work import Work, stack
+
+INSTRUCTION_TOKENS = 280.0
+"""Padded tokens of a sample where a fine-tuning row states no length: instruction data sets of the Alpaca kind."""
+
+TIME_UNITS = {"s/step": 1.0, "ms/step": 1e-3}
+TOKEN_UNITS = ("tokens/s", "tok/s", "tokens/sec", "wps")
+
+_LEAN = ("megatron", "nemo", "maxtext", "jax", "paxml", "torchtitan", "composer", "llm-foundry", "nanotron", "mlperf")
+_PLAIN = (
+    "hf",
+    "trl",
+    "peft",
+    "transformers",
+    "litgpt",
+    "lightning",
+    "qlora",
+    "axolotl",
+    "unsloth",
+    "xtuner",
+    "trainer",
+)
+
+_OPTIMIZER_BYTES = {"adamw": 30.0, "8bit": 18.0, "4bit": 16.0, "sgd": 20.0, "lion": 22.0, "adafactor": 18.0}
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The usable rows among n given ones, as arrays of shape (m,), and what was wrong with the others."""
+
+    index: NDArray[np.int64]  # position among the given rows
+    errors: list[str]  # of every given row; "" where usable
+    rows: list[Row]  # usable ones
+    work: Work
+    hardware: Hardware
+    layout: Layout
+    execution: Execution
+    families: list[str]
+    amount: NDArray[np.float64]  # of the row's unit in one step (of all GPUs, or of one where the row is per GPU)
+    is_time: NDArray[np.bool_]  # the unit is a time a step
+    scale: NDArray[np.float64]  # seconds of that unit (1e-3 for ms/step)
+    units: list[str]  # of the prediction
+
+    def throughput(self, seconds: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Seconds a step in each row's unit and scope."""
+        return np.where(self.is_time, seconds / self.scale, self.amount / seconds)
+
+    def seconds(self, throughput: NDArray[np.float64]) -> NDArray[np.float64]:
+        """A figure in each row's unit and scope as seconds a step."""
+        return np.where(self.is_time, throughput * self.scale, self.amount / throughput)
+
+
+def family_of(row: Row) -> str:
+    """Which set of constants a row uses."""
+    return "language" if row.language else "classic"
+
+
+def prepare(rows: Sequence[Mapping[str, str]]) -> Prepared:
+    """Read rows, fill their blanks and build the arrays; a row that cannot be used gets an error, the others go on."""
+    errors = [""] * len(rows)
+    index: list[int] = []
+    read: list[Row] = []
+    works: list[Work] = []
+    rates: list[MatrixRate] = []
+    layouts: list[tuple[float, ...]] = []
+    cache: dict[object, Work | str] = {}
+    for i, cells in enumerate(rows):
+        try:
+            row = read_row(cells)
+            work = _work(row, cache)
+            matrix = rate(row.format, row.gpu)
+            if not matrix.peak_tflops:
+                raise EstimatorError(f"no {row.format} rate of {row.gpu.name} is known", field="gpu")
+        except EstimatorError as error:
+            errors[i] = str(error)
+            continue
+        except (ValueError, ArithmeticError, AttributeError, TypeError) as error:
+            errors[i] = f"cannot be read: {error}"
+            continue
+        index.append(i)
+        read.append(row)
+        works.append(work)
+        rates.append(matrix)
+        layouts.append(_layout(row, work))
+    table = np.array(layouts, float).reshape(len(layouts), len(_LAYOUT_COLUMNS))
+    column = dict(zip(_LAYOUT_COLUMNS, table.T, strict=True))
+    layout = Layout(
+        micro_batch=column["micro_batch"],
+        grad_accum=column["grad_accum"],
+        data=column["data"],
+        tensor=column["tensor"],
+        pipeline=column["pipeline"],
+        context=column["context"],
+        expert=column["expert"],
+        sharding=column["sharding"].astype(np.int64),
+        recompute=column["recompute"].astype(np.int64),
+    )
+    work = stack(works) if works else Work(params=np.zeros(0), active_params=np.zeros(0))
+    hardware = hardware_of(
+        [row.gpu for row in read],
+        rates,
+        gpus_per_node=column["gpus"] / column["nodes"],
+        nodes=column["nodes"],
+        links=[row.links for row in read],
+    )
+    samples = column["micro_batch"] * column["grad_accum"] * column["data"]
+    units = [_unit(row) for row in read]
+    tokens = np.array([unit in TOKEN_UNITS for unit in units], bool)
+    is_time = np.array([unit in TIME_UNITS for unit in units], bool)
+    per_gpu = np.array([row.per_gpu for row in read], bool)
+    amount = samples * np.where(tokens, np.asarray(work.tokens), 1.0) / np.where(per_gpu, column["gpus"], 1.0)
+    return Prepared(
+        index=np.array(index, np.int64),
+        errors=errors,
+        rows=read,
+        work=work,
+        hardware=hardware,
+        layout=layout,
+        execution=_execution(read, rates),
+        families=[family_of(row) for row in read],
+        amount=amount,
+        is_time=is_time,
+        scale=np.array([TIME_UNITS.get(unit, 1.0) for unit in units]),
+        units=units,
+    )
+
+
+def seq_len_of(row: Row) -> float:
+    """Stated length; else 280 for instruction fine-tuning, 2,048 (or the model's limit) for everything else."""
+    if not math.isnan(row.seq_len):
+        return row.seq_len
+    if row.method is not Method.PRETRAIN:
+        return INSTRUCTION_TOKENS
+    return min(DEFAULT_SEQ_LEN, row.model.max_seq_len or DEFAULT_SEQ_LEN)
+
+
+def attention_of(row: Row) -> str:
+    """Stated kernel; else fused where the GPU has one (compute capability 8.0 and up) and the model is a decoder."""
+    if row.attention:
+        return "eager" if row.attention in ("eager", "math", "standard") else "flash"
+    capable = row.gpu.kind != "gpu" or float(row.gpu.compute_capability or 9.0) >= 8.0
+    return "flash" if capable and row.model.kind != "encoder" and row.format != "fp32" else "eager"
+
+
+def _work(row: Row, cache: dict[object, Work | str]) -> Work:
+    if row.language:
+        options = {"seq_len": seq_len_of(row), "method": row.method, "attention": attention_of(row)}
+        key: object = (row.model.name, row.model.params_m, *options.values())
+    else:
+        options = {"image_size": None if math.isnan(row.image_size) else row.image_size}
+        key = (row.model.name, row.image_size if options["image_size"] else 0.0)
+    if key not in cache:
+        try:
+            cache[key] = work_of(row.model, **options)  # type: ignore[arg-type]
+        except EstimatorError as error:
+            cache[key] = str(error)
+    found = cache[key]
+    if isinstance(found, str):
+        raise EstimatorError(found)
+    return found
+
+
+_LAYOUT_COLUMNS = (
+    "gpus", "nodes", "micro_batch", "grad_accum", "data", "tensor", "pipeline", "context", "expert", "sharding",
+    "recompute",
+)  # fmt: skip
+
+
+def _or(value: float, default: float) -> float:
+    return default if math.isnan(value) else value
+
+
+def gpus_a_node(row: Row) -> float:
+    """GPUs of a host where the row does not say: 4 in GB200 and GB300 trays, else 8."""
+    return 4.0 if row.gpu.name.startswith(("GB200", "GB300")) else 8.0
+
+
+def _layout(row: Row, work: Work) -> tuple[float, ...]:
+    """Degrees, batch, sharding and recomputation; blanks as documented at each line."""
+    gpus = row.gpus
+    nodes = _or(row.nodes, max(1.0, math.ceil(gpus / gpus_a_node(row))))
+    nodes = min(nodes, max(gpus, 1.0))
+    tensor, pipeline, context = _or(row.tensor, 1.0), _or(row.pipeline, 1.0), _or(row.context, 1.0)
+    capacity = (row.gpu.usable_gib or row.gpu.memory_gib or 80.0) * 2.0**30
+    params, trainable = float(work.params), float(work.trainable_params)
+    states = 2.0 * params + 16.0 * trainable
+    if math.isnan(row.tensor) and math.isnan(row.pipeline) and not _shards(row):
+        # nothing stated: tensor, then pipeline parallel until the states of a data-parallel replica's share fit
+        while states / (tensor * pipeline) / max(1.0, min(gpus / (tensor * pipeline), 8.0)) > 0.6 * capacity:
+            if tensor < min(8.0, gpus):
+                tensor *= 2.0
+            elif pipeline * tensor * 2.0 <= gpus:
+                pipeline *= 2.0
+            else:
+                break
+    cut = tensor * pipeline * context
+    if cut > gpus:
+        context = 1.0
+        pipeline = max(1.0, math.floor(gpus / tensor)) if tensor * pipeline > gpus else pipeline
+        tensor = min(tensor, gpus) if tensor * pipeline > gpus else tensor
+        cut = tensor * pipeline * context
+    data = max(1.0, gpus / cut) if gpus >= 1.0 else 1.0
+    micro, accum = _batch(row, work, data, pipeline)
+    expert = min(_or(row.expert, 1.0), max(1.0, data * tensor)) if float(work.experts) else 1.0
+    sharding = _sharding(row, params, trainable, tensor * pipeline, data, capacity)
+    recompute = {"full": Recompute.FULL, "selective": Recompute.SELECTIVE}.get(row.act_ckpt, Recompute.NONE)
+    if not row.act_ckpt and row.language:
+        share = data if sharding == Sharding.ZERO3 else 1.0
+        static = (2.0 * params + (16.0 if sharding == Sharding.NONE else 4.0) * trainable) / (tensor * pipeline) / share
+        stored = 2.0 * micro * float(work.stored_values) / (tensor * context)
+        if pipeline == 1.0 and static + stored > 1.1 * capacity:
+            recompute = Recompute.FULL
+    return gpus, nodes, micro, accum, data, tensor, pipeline, context, expert, float(sharding), float(recompute)
+
+
+def _shards(row: Row) -> bool:
+    return row.sharding in ("zero3", "fsdp", "fsdp2", "full", "full_shard")
+
+
+def _batch(row: Row, work: Work, data: float, pipeline: float) -> tuple[float, float]:
+    """(micro-batch, accumulation): both stated as they are; global alone in micro-batches of up to 4,096 tokens;
+    micro alone once (8 times a stage where pipelined); neither: 4,096 tokens, or 32 samples of anything else.
+    """
+    micro, total = row.micro_batch, row.global_batch
+    usual = max(1.0, round(4096.0 / float(work.tokens))) if row.language else 32.0
+    if math.isnan(micro):
+        share = total / data if not math.isnan(total) else math.inf
+        micro = share if share < 1.0 else min(usual, share)
+    if math.isnan(total):
+        return micro, 8.0 * pipeline if pipeline > 1.0 else 1.0
+    if total < micro * data:
+        return total / data, 1.0
+    return micro, total / (micro * data)
+
+
+def _sharding(row: Row, params: float, trainable: float, cut: float, data: float, capacity: float) -> int:
+    """Stated; else ZeRO-1 for models of Megatron's kind, ZeRO-3 where the states of a replica would not fit."""
+    if data <= 1.0:
+        return Sharding.NONE
+    if _shards(row):
+        return Sharding.ZERO3
+    if row.sharding in ("zero1", "zero2"):
+        return Sharding.ZERO1 if row.sharding == "zero1" else Sharding.ZERO2
+    if row.sharding in ("none", "ddp"):
+        return Sharding.NONE
+    replica = (2.0 * params + 16.0 * trainable) / cut
+    lean = any(name in row.framework for name in ("megatron", "nemo"))
+    if lean:
+        return Sharding.ZERO1
+    return Sharding.ZERO3 if row.language and replica > 0.7 * capacity else Sharding.NONE
+
+
+def plain_stack(row: Row) -> bool:
+    """Eager Python stack: named so, or a fine-tuning row whose framework is not known to be lean."""
+    if row.tuned or any(name in row.framework for name in _LEAN):
+        return False
+    return any(name in row.framework for name in _PLAIN) or row.method is not Method.PRETRAIN
+
+
+def _execution(rows: list[Row], rates: list[MatrixRate]) -> Execution:
+    return Execution(
+        value_bytes=np.array([4.0 if r.name in ("fp32", "tf32") else r.value_bytes for r in rates]),
+        narrow=np.array([{"fp8": 1.0, "mxfp8": 1.0, "int8": 1.0, "nvfp4": 2.0}.get(r.name, 0.0) for r in rates]),
+        eager_attention=np.array([float(attention_of(row) == "eager") for row in rows]),
+        quantised=np.array([float(row.method is Method.QLORA) for row in rows]),
+        optimizer_bytes=np.array([_optimizer_bytes(row.optimizer) for row in rows]),
+        plain=np.array([float(plain_stack(row)) for row in rows]),
+        compiled=np.array([float(row.compiled) for row in rows]),
+        channels_last=np.array([float(row.channels_last) for row in rows]),
+        real_data=np.array([float(row.real_data) for row in rows]),
+        tuned=np.array([float(row.tuned) for row in rows]),
+    )
+
+
+def _optimizer_bytes(name: str) -> float:
+    """Bytes read and written a parameter and step: Adam reads and writes weight and two moments in fp32, reads the
+    gradient, writes the 16-bit copy (30); 8-bit moments 18; momentum SGD 20; AdamW is the default.
+    """
+    for key in ("8bit", "4bit", "sgd", "momentum", "lion", "adafactor"):
+        if key in name.replace("-", ""):
+            return _OPTIMIZER_BYTES["sgd" if key == "momentum" else key]
+    return _OPTIMIZER_BYTES["adamw"]
+
+
+def _unit(row: Row) -> str:
+    if row.unit in TIME_UNITS or row.unit in TOKEN_UNITS:
+        return row.unit
+    if row.unit:
+        return row.unit
+    return "tokens/s" if row.language and row.model.kind != "encoder" else "samples/s"
