@@ -29,6 +29,7 @@ class _Tally:
 
     sums: Counter[str] = field(default_factory=Counter)
     stored: dict[int, int] = field(default_factory=dict)
+    works_on_weights: bool = False
 
 
 def _numel(tensors: Sequence[Any]) -> int:
@@ -65,7 +66,9 @@ class OperatorTally:
     def __init__(self, params: set[int]) -> None:
         self.params = params
         self.sums: Counter[str] = Counter()
+        self.views: list[Any] = []  # of weights, kept alive so that no other tensor takes their id
         self.backward = False
+        self.works_on_weights = False  # something other than matrix work reads nothing but weights
 
     def _weights(self, tensors: Sequence[Any]) -> int:
         return sum(t.numel() for t in tensors if id(t) in self.params)
@@ -73,8 +76,15 @@ class OperatorTally:
     def add(self, operator: Any, args: Sequence[Any], ins: Sequence[Any], outs: Sequence[Any]) -> None:
         """Count `operator`, whose tensors are `ins` and `outs`."""
         name = operator._schema.name.split("::")[-1].rstrip("_")
-        if name in _FREE or _is_view(operator) or not outs:
+        if not outs or name in _FREE:
             return
+        of_weights = bool(ins) and not self.backward and all(id(t) in self.params for t in ins)
+        if _is_view(operator):
+            if of_weights:
+                self.params.update(id(t) for t in outs)
+                self.views.extend(outs)
+            return
+        self.works_on_weights = self.works_on_weights or of_weights
         side = "backward_" if self.backward else ""
         self.sums[side + "kernels"] += 1
         flops, kind, channels = self._matrix_flops(name, args, ins, outs)
@@ -176,7 +186,7 @@ def _tally(model: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> _Ta
             loss = _loss(model(*inputs, **keywords))
         tally.backward = True
         loss.backward()
-    result.sums = tally.sums
+    result.sums, result.works_on_weights = tally.sums, tally.works_on_weights
     return result
 
 
@@ -185,23 +195,26 @@ def count(
 ) -> Inventory:
     """Counts of one sample of `model`, a `torch.nn.Module` in training mode (best built on the meta device).
 
-    `make_inputs(batch)` returns positional and keyword arguments for a batch of that many samples. Runs batches of
-    2 and 4 and takes the slope as the count of a sample and the intercept as the fixed count.
+    `make_inputs(batch)` returns positional and keyword arguments for a batch of that many samples. A batch of 2 is
+    counted; where something works on the weights alone, a batch of 4 too: the slope is then the count of a sample and
+    the intercept the fixed count.
     """
     model.train()
-    low, high = (_tally(model, *make_inputs(batch)) for batch in (2, 4))
+    low = _tally(model, *make_inputs(2))
+    high = _tally(model, *make_inputs(4)) if low.works_on_weights else None
 
     def slope(key: str) -> float:
-        return (high.sums[key] - low.sums[key]) / 2.0
+        return (high.sums[key] - low.sums[key] if high else low.sums[key]) / 2.0
 
     def fixed(key: str) -> float:
-        return max(0.0, 2.0 * low.sums[key] - high.sums[key])
+        return max(0.0, 2.0 * low.sums[key] - high.sums[key]) if high else 0.0
 
     varying = [f.name for f in fields(Inventory) if f.name.endswith(("_flops", "_values"))]
     counts = {key: slope(key) for key in varying}
     counts["fixed_values"] = sum(fixed(k) for k in ("norm_values", "elementwise_values", "backward_values"))
-    counts["stored_values"] = (sum(high.stored.values()) - sum(low.stored.values())) / 2.0
-    counts["largest_values"] = max(high.stored.values(), default=0) / 4.0
+    kept = sum(high.stored.values()) - sum(low.stored.values()) if high else sum(low.stored.values())
+    counts["stored_values"] = kept / 2.0
+    counts["largest_values"] = max(low.stored.values(), default=0) / 2.0
     return Inventory(
         model=name,
         input=described,

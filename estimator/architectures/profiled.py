@@ -1,13 +1,22 @@
-"""How much work is a sample of a model that is known only by its measurements?
+"""How much work is a sample, judged by how fast the model was measured to train?
 
-Nothing but a throughput on some GPUs is known of such a model (and its parameters, perhaps). Three numbers a model are
-inferred from all its measurements together: FLOPs a sample, values moved a sample per FLOP, and host time of a pass.
-Each is drawn to a prior (what counted models of the kind show), so that one odd row bends nothing.
+Of some models (SSD, GNMT, Tacotron 2, DLRM, ...) only throughputs on some GPUs are known. What their samples cost is
+inferred from all their measurements together, through the same step-time model that predicts: three factors a model,
+on FLOPs, on values moved per FLOP and on kernels, drawn to a prior so that one odd row bends nothing. Models whose
+definition was counted have a tight prior, models of which only the size is known a wide one.
 """
 
 from __future__ import annotations
 
+import csv
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks_db.errors import WorkloadError
 from estimator.work import Work
@@ -15,7 +24,169 @@ from estimator.work import Work
 if TYPE_CHECKING:
     from benchmarks_db.models import ModelFacts
 
+Array = NDArray[np.float64]
+
+FILE = Path(__file__).parent / "profiles.csv"
+
+AXES = ("flops", "values_per_flop", "kernels")
+"""What the three factors of a model multiply."""
+
+COUNTED = (0.15, 0.30, 0.40)
+"""Standard deviation of the log factors where the model's definition was counted or its shape is known."""
+
+SIZED = (0.35, 0.50, 0.60)
+"""The same where multiply-adds are tabled."""
+
+UNKNOWN = (1.50, 0.70, 0.60)
+"""The same where nothing but a number of parameters is known."""
+
+REUSE = 250.0
+"""Positions that meet a parameter in a sample, where nobody says (ResNet-50: 160, SSD300: 2,000, GNMT: 25)."""
+
+FLOPS_A_VALUE = 110.0
+"""Forward FLOPs per value moved outside the matrices (counted: ResNet-50 46, VGG16 155, ViT-B 177, BERT 200)."""
+
+KERNELS = 150.0
+"""Kernels of a forward pass, where nobody counted."""
+
+PARAMS = 30e6
+"""Parameters, where nobody says (median of the profiled models that say)."""
+
+NOISE = 0.15
+"""Log spread of one group's measurements around its model (other laboratory, other release)."""
+
+ROBUST = 0.25
+"""Log residual from which a row counts less than its square (soft-L1)."""
+
+
+def rough(facts: ModelFacts) -> Work:
+    """The work of a sample before any measurement was looked at, from the number of parameters alone."""
+    params = facts.params_m * 1e6 if facts.params_m else PARAMS
+    flops = 2.0 * params * REUSE
+    return Work(
+        params=params,
+        active_params=params,
+        trainable_params=params,
+        matmul_flops=flops,
+        elementwise_values=flops / FLOPS_A_VALUE,
+        kernels=KERNELS,
+    )
+
 
 def work(facts: ModelFacts) -> Work:
-    """Work of one sample as inferred from measurements; WorkloadError when nobody measured the model."""
-    raise WorkloadError("no measurement tells the work of this model yet", field="model", value=facts.name)
+    """Work of one sample as inferred from measurements; WorkloadError when nobody measured the model.
+
+    What a sample keeps for the backward pass is not seen in a throughput; it is taken as half of the values moved.
+    """
+    factors = shipped().get(facts.name)
+    if factors is None:
+        raise WorkloadError("neither its definition nor a measurement tells its work", field="model", value=facts.name)
+    found = apply(rough(facts), np.array(factors))
+    return replace(found, stored_values=0.5 * found.elementwise_values, layer_values=0.05 * found.elementwise_values)
+
+
+def apply(base: Work, factors: Array) -> Work:
+    """`base` with its work multiplied by `factors` of shape (3,) or (n, 3), in the order of `AXES`."""
+    flops, ratio, kernels = np.moveaxis(np.asarray(factors, float), -1, 0)
+    return replace(
+        base,
+        matmul_flops=base.matmul_flops * flops,
+        expert_flops=base.expert_flops * flops,
+        attention_flops=base.attention_flops * flops,
+        grouped_flops=base.grouped_flops * flops,
+        elementwise_values=base.elementwise_values * flops * ratio,
+        kernels=base.kernels * kernels,
+    )
+
+
+def infer(
+    base: Work,
+    codes: NDArray[np.int64],
+    seconds_of: Callable[[Work], Array],
+    measured: Array,
+    weights: Array,
+    sigma: Array,
+    *,
+    start: Array | None = None,
+    rounds: int = 20,
+) -> Array:
+    """Factors of shape (models, 3) that bring predicted step times of n rows to the measured ones.
+
+    `base`: work of each row, arrays of shape (n,); `codes`: model of each row; `seconds_of`: step time of a work;
+    `measured`: seconds, shape (n,); `weights`: shape (n,), 1 = one independent group; `sigma`: (models, 3), standard
+    deviation of the log factors around 1. A model without rows keeps its factors at 1.
+
+    Maximum a posteriori, all models at once: damped Gauss-Newton on sum w rho(log t - log measured) / NOISE^2 +
+    sum (log factor / sigma)^2 with rho = soft-L1, derivatives by differences, steps refused per model.
+    """
+    models = len(sigma)
+    logs = np.zeros((models, 3)) if start is None else np.log(start)
+    target = np.log(measured)
+    damping = np.full(models, 1e-3)
+
+    def residuals(at: Array) -> Array:
+        return np.asarray(np.log(seconds_of(apply(base, np.exp(at)[codes]))) - target, float)
+
+    def loss(at: Array, r: Array) -> Array:
+        robust = 2.0 * ROBUST**2 * (np.sqrt(1.0 + (r / ROBUST) ** 2) - 1.0)
+        prior: Array = ((at / sigma) ** 2).sum(axis=1)
+        return np.bincount(codes, weights * robust, models) / NOISE**2 + prior
+
+    r = residuals(logs)
+    best = loss(logs, r)
+    for _ in range(rounds):
+        slopes = [(residuals(logs + 1e-4 * np.eye(3)[axis]) - r) / 1e-4 for axis in range(3)]
+        w = weights / np.sqrt(1.0 + (r / ROBUST) ** 2) / NOISE**2
+        hessian = np.empty((models, 3, 3))
+        gradient = np.empty((models, 3))
+        for a in range(3):
+            gradient[:, a] = np.bincount(codes, w * slopes[a] * r, models) + logs[:, a] / sigma[:, a] ** 2
+            for b in range(3):
+                hessian[:, a, b] = np.bincount(codes, w * slopes[a] * slopes[b], models)
+        diagonal = np.arange(3)
+        hessian[:, diagonal, diagonal] += (1.0 + damping[:, None]) / sigma**2 + damping[:, None]
+        step = -np.linalg.solve(hessian, gradient[..., None])[..., 0]
+        trial = logs + np.clip(step, -1.0, 1.0)
+        trial_r = residuals(trial)
+        value = loss(trial, trial_r)
+        better = value <= best
+        logs = np.where(better[:, None], trial, logs)
+        best = np.where(better, value, best)
+        r = np.where(better[codes], trial_r, r)
+        damping = np.clip(np.where(better, damping / 3.0, damping * 10.0), 1e-6, 1e6)
+    return np.exp(logs)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a model's factors rest on."""
+
+    factors: tuple[float, float, float]
+    basis: str  # counted | shape | gmacs | size: what the factors multiply
+    rows: int
+    gpus: int
+    labs: int
+
+
+def write(evidence: Mapping[str, Evidence], path: Path = FILE) -> None:
+    """Keep inferred factors as a readable file, ordered by name."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["model", *AXES, "basis", "rows", "gpus", "labs"])
+        for name in sorted(evidence):
+            one = evidence[name]
+            writer.writerow([name, *(f"{f:.4g}" for f in one.factors), one.basis, one.rows, one.gpus, one.labs])
+
+
+@cache
+def shipped(path: Path = FILE) -> Mapping[str, tuple[float, float, float]]:
+    """Factors by model name as the last fit left them; empty before the first fit."""
+    if not path.is_file():
+        return {}
+    with path.open(encoding="utf-8", newline="") as file:
+        return {row["model"]: _factors(row[axis] for axis in AXES) for row in csv.DictReader(file)}
+
+
+def _factors(cells: Iterable[str]) -> tuple[float, float, float]:
+    flops, ratio, kernels = (float(cell) for cell in cells)
+    return flops, ratio, kernels
