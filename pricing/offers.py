@@ -308,20 +308,37 @@ class OfferTable:
         return [self.offer(row) for row in range(len(self))]
 
 
+def listed(table: OfferTable, *, every: bool = False) -> list[Offer]:
+    """The offers of a listing, one a market: those with a price and a known GPU, or `every` row there is."""
+    if every:
+        return table.offers()
+    known = ~np.isnan(table.usd_per_hour) & table.where_type("gpu", bool)
+    return table.select(known).offers()
+
+
+def usable(table: OfferTable) -> int:
+    """How many offers a plan may use."""
+    return int(np.count_nonzero(table.ranked))
+
+
 def _encode(values: Sequence[str]) -> tuple[Codes, tuple[str, ...]]:
     places: dict[str, int] = {}
     codes = np.fromiter((places.setdefault(v, len(places)) for v in values), dtype=np.int32, count=len(values))
     return codes, tuple(places)
 
 
-def table_of(offers: Sequence[Offer], types: Iterable[InstanceType], *, warnings: tuple[str, ...] = ()) -> OfferTable:
+def table_of(
+    offers: Sequence[Offer], types: Iterable[InstanceType] | InstanceTable, *, warnings: tuple[str, ...] = ()
+) -> OfferTable:
     """A table of offers; a type without facts gets a row with the offer's own GPU and count and unknowns."""
-    known = {(t.cloud, t.instance_type): t for t in types}
-    for offer in offers:
-        key = (offer.cloud, offer.instance_type)
-        if key not in known:
-            known[key] = InstanceType(offer.cloud, offer.instance_type, offer.gpu, offer.gpus_per_node)
-    facts = instance_table(known.values())
+    facts = types if isinstance(types, InstanceTable) else instance_table(types)
+    missing = {(o.cloud, o.instance_type): o for o in offers if (o.cloud, o.instance_type) not in facts.position}
+    if missing:
+        more = instance_table(InstanceType(o.cloud, o.instance_type, o.gpu, o.gpus_per_node) for o in missing.values())
+        facts = InstanceTable(
+            texts={name: facts.texts[name] + more.texts[name] for name in TYPE_TEXTS},
+            numbers={name: np.concatenate([facts.numbers[name], more.numbers[name]]) for name in TYPE_NUMBERS},
+        )
     encoded = {name: _encode([getattr(offer, name) or "" for offer in offers]) for name in TEXT_COLUMNS}
     nan = math.nan
     return OfferTable(

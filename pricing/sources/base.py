@@ -43,6 +43,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from pricing.instances import InstanceType
+from pricing.interruptions import InterruptionFact as InterruptionFact
 from pricing.offers import Market
 
 
@@ -130,24 +131,6 @@ class Failure:
     market: Market | None
     reason: FailureReason
     detail: str
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
-class InterruptionFact:
-    """How often spot machines of a type were taken back in a region, as the cloud publishes it.
-
-    `low_pct` and `high_pct` bound the *share of instances reclaimed in the trailing month* (AWS Spot Advisor), never
-    a rate per hour. `high_pct` None means "above `low_pct`".
-    """
-
-    cloud: str
-    region: str
-    instance_type: str
-    low_pct: float
-    high_pct: float | None
-    savings_pct: float | None
-    observed_at: datetime
     source: str
 
 
