@@ -1,4 +1,4 @@
-"""Which models have been counted operator by operator, and what was counted? (`scripts/count_inventories.py` makes it.)"""
+"""Which models have been counted operator by operator, and what was counted? (See `scripts/count_inventories.py`.)"""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def inventories() -> dict[str, tuple[Inventory, ...]]:
     path = resources.files("benchmarks_db") / "data" / "inventories.csv"
     if not path.is_file():
         return {}
-    with path.open(encoding="utf-8", newline="") as file:
+    with path.open(encoding="utf-8") as file:
         for row in csv.DictReader(file):
             cells = {f.name: row[f.name] if f.name in _TEXT else float(row[f.name] or 0.0) for f in fields(Inventory)}
             table.setdefault(fold(row["model"]), []).append(Inventory(**cells))  # type: ignore[arg-type]

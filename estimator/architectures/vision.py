@@ -1,4 +1,4 @@
-"""How much work is one image of a vision model: counted where its definition was counted, else from GMACs and activations?
+"""How much work is one image of a vision model: counted where its definition was, else from GMACs and activations?
 
 A counted model (`inventories`) gives FLOPs by class, values moved and kernels. For others the tables of timm give
 multiply-adds and the outputs of convolutions and linear layers; the ratios below turn these into what a training step
