@@ -4,7 +4,7 @@ from estimator.memory.account import COMPONENTS, MemoryAccount, account
 from estimator.memory.constants import DEFAULT, GIB, MemoryConstants
 from estimator.memory.fit import NO, TIGHT, UNKNOWN, VERDICTS, YES, largest_micro_batch, verdict
 from estimator.memory.recipe import Recipe, recipe
-from estimator.memory.stack import ORDINARY, Stack
+from estimator.memory.stack import ORDINARY, Stack, stack_name, stacks_of
 
 __all__ = [
     "COMPONENTS",
@@ -23,5 +23,7 @@ __all__ = [
     "account",
     "largest_micro_batch",
     "recipe",
+    "stack_name",
+    "stacks_of",
     "verdict",
 ]

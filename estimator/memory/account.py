@@ -9,7 +9,8 @@ Formulae (t, p, c, e, d: tensor, pipeline, context, expert, data degrees; s = d 
 
     parameters of a stage  = dense layers / (t p) + embeddings / t + experts / (t p e)
     states                 = parameters x bytes (`recipe`) / s for what the ZeRO stage shares (experts: / (s / e))
-    gathered (ZeRO-3)      = (prefetched layers + embeddings) in the compute format + one unsharded gradient
+    gathered (ZeRO-3)      = (prefetched layers + embeddings) in the compute format + one unsharded gradient; the whole
+                             stage and its gradients in a pipeline
     activations            = stored values x micro-batch x bytes / (t c) x micro-batches in flight / p + working set
     in flight (1F1B)       = min(p, grad_accum) on the first stage, 1 on the last; interleaved: x (1 + (p - 1)/(p v))
     logits                 = logits x micro-batch x bytes / (t c), on the last stage
@@ -29,7 +30,7 @@ from numpy.typing import NDArray
 from estimator.layout import Layout
 from estimator.memory.constants import DEFAULT, GIB, MemoryConstants
 from estimator.memory.recipe import Recipe, recipe
-from estimator.memory.stack import ORDINARY, Stack
+from estimator.memory.stack import ORDINARY, Stack, adjust
 from estimator.terms import Method, Optimizer, Precision, Recompute, Sharding
 from estimator.work import Work
 
@@ -97,9 +98,9 @@ def account(
     `optimizer` and `attention` (flash | eager; anything but eager counts as flash) are one value or n. Candidates whose
     activations are unknown (`stored_values` zero or NaN) come out as NaN, never as small.
     """
-    bytes_ = recipe(method=method, precision=precision, optimizer=optimizer, double_quant=double_quant)
-    eager = is_eager(attention)
-    first, last = stages(work, layout, bytes_, eager, stack, constants)
+    first, last = stages(
+        work, layout, bytes_of(method, precision, optimizer, double_quant, stack), is_eager(attention), stack, constants
+    )
     micro = np.asarray(layout.micro_batch, float)
     one = _components(first, micro, constants)
     other = _components(last, micro, constants)
@@ -108,6 +109,24 @@ def account(
     sigma = uncertainty(chosen, constants)
     arrays = np.broadcast_arrays(sigma, *chosen.values())
     return MemoryAccount(sigma=arrays[0], **dict(zip(COMPONENTS, arrays[1:], strict=True)))
+
+
+def bytes_of(
+    method: Method | Sequence[Method],
+    precision: Precision | Sequence[Precision],
+    optimizer: Optimizer | Sequence[Optimizer],
+    double_quant: bool,
+    stack: Stack,
+) -> Recipe:
+    """Bytes a parameter of a request, as a training program keeps them."""
+    plain = recipe(method=method, precision=precision, optimizer=optimizer, double_quant=double_quant)
+    if stack is ORDINARY:
+        return plain
+    half = [precision] if isinstance(precision, Precision) else precision
+    return adjust(plain, stack, np.array([MIXED.get(p, 0) for p in half]))
+
+
+MIXED = {Precision.FP16: 1, Precision.BF16: 2, Precision.AUTO: 2, Precision.FP8: 3}
 
 
 def is_eager(attention: str | Sequence[str]) -> Array:
@@ -156,22 +175,22 @@ def stages(
     expert_w, expert_g, expert_o = (np.maximum(share / e, 1.0) for share in (share_w, share_g, share_o))
 
     # ZeRO-3 keeps only the fp32 master; the compute copy exists layer by layer
-    master = np.asarray(bytes_.master) * stack.master_share
+    master = np.asarray(bytes_.master)
     kept = np.where((zero >= Sharding.ZERO3) & (master > 0), 0.0, 1.0)
     layer = (dense * p / np.maximum(w["layers"], 1.0)) + experts * p / np.maximum(w["layers"], 1.0)
     gathers = (zero >= Sharding.ZERO3) & (group > 1)
+    held = np.where(p > 1, 1.0, 0.0)  # a pipeline stage is used again at once, so FSDP leaves it gathered
     trained = np.where(adapters, 0.0, 1.0)
     values, working = _activation_values(w, layout, eager, constants)
-    divide = np.where(np.asarray(stack.sequence_parallel) > 0, t, 1.0) * c
+    whole_stored, whole_working = _undivided(t, np.asarray(layout.recompute), np.asarray(stack.sequence_parallel))
     depth = np.where(p > 1, 1 + (p - 1) / (p * v) * (v > 1), 1.0)
     in_flight = np.minimum(p, np.maximum(np.asarray(layout.grad_accum, float), 1.0))
     value_bytes = np.asarray(bytes_.activation) * constants.activation_factor
     loss = w["logits_values"] * constants.logits_bytes * stack.logits_share / (t * c)
 
     gpus = np.asarray(layout.gpus, float)
-    framework: Array = GIB * (
-        constants.context_gib + constants.workspace_gib + np.where(gpus > 1, constants.nccl_gib, 0.0)
-    )
+    outside = constants.context_gib + np.where(gpus > 1, constants.nccl_gib, 0.0)
+    framework: Array = GIB * (constants.workspace_gib + outside * np.asarray(stack.counted))
 
     def stage(tables_here: Array, flights: Array, logits: Array) -> Parts:
         weights = (
@@ -186,14 +205,12 @@ def stages(
         updated = w["trainable_params"] / np.maximum(np.where(adapters, 1.0, w["params"]), 1.0)
         mine = np.where(adapters, 1.0 / (t * p), dense + tables_here)  # x `updated` below: parameters trained here
         mine_experts = np.where(adapters, 0.0, experts)
-        gradients = (
-            bytes_.gradient * updated * (mine / share_g + mine_experts / expert_g) * (1 - stack.step_in_backward)
-        )
+        gradients = bytes_.gradient * updated * (mine / share_g + mine_experts / expert_g)
         states = (np.asarray(bytes_.optimizer) + master) * updated * (mine / share_o + mine_experts / expert_o)
         gathered = gathers * (
-            constants.gathered_layers * layer * bytes_.weight
+            held * (bytes_.weight * (dense + experts) + trained * bytes_.gradient * (dense + experts))
+            + (1 - held) * layer * (constants.gathered_layers * bytes_.weight + trained * bytes_.gradient)
             + tables_here * bytes_.embedding
-            + trained * layer * bytes_.gradient
         )
         whole = updated * (mine + mine_experts)
         copies = (zero == Sharding.DDP) & (group > 1)
@@ -201,14 +218,14 @@ def stages(
         partial = (zero >= Sharding.ZERO1) & (zero <= Sharding.ZERO2) & (group > 1)
         bucket = bucket + np.where(partial, 2 * bytes_.embedding * np.minimum(whole, BUCKET_VALUES), 0.0)
         dequantised = np.asarray(bytes_.dequantised) * layer
-        stored = values * flights * depth / p * (1 - stack.host_checkpoints) + working
+        stored = values * flights * depth / p * (1 - stack.host_checkpoints) * whole_stored + working * whole_working
         return Parts(
             weights=weights,
             gradients=gradients,
             optimizer=states,
             buffers=gathered + bucket + dequantised,
             framework=framework,
-            activations_per_sample=stored * value_bytes / divide,
+            activations_per_sample=stored * value_bytes / c,
             logits_per_sample=logits,
         )
 
@@ -228,7 +245,8 @@ def _activation_values(
     layers = np.maximum(w["layers"], 1.0)
     scores = w["score_values"] * eager * constants.score_values
     known = np.where(w["stored_values"] > 0, w["stored_values"], np.nan)
-    selective = np.where(w["stored_values_selective"] > 0, w["stored_values_selective"], known)
+    lean = w["stored_values_selective"]
+    selective = np.where(lean > 0, lean * constants.selective_share, known)
     full = np.where(w["stored_values_full"] > 0, w["stored_values_full"], selective)
     stored = np.select([mode >= Recompute.FULL, mode >= Recompute.SELECTIVE], [full, selective], known + scores)
     working = np.select(
@@ -237,6 +255,20 @@ def _activation_values(
         0.0,
     )
     return stored, working
+
+
+def _undivided(tensor: Array, mode: Array, sequence_parallel: Array) -> tuple[Array, Array]:
+    """Share of stored and of working values that one GPU of a tensor-parallel group holds.
+
+    With sequence parallelism all of them are divided. Without, the inputs of norms, projections and dropout stay whole:
+    10 of 34 bytes a position and width (Korthikanti et al., arXiv:2205.05198, equation 2), and all layer inputs.
+    """
+    partly = 10 / 34 + 24 / 34 / tensor
+    split = sequence_parallel > 0
+    return (
+        np.where(split, 1 / tensor, np.where(mode >= Recompute.FULL, 1.0, partly)),
+        np.where(split, 1 / tensor, partly),
+    )
 
 
 def _components(parts: Parts, micro: Array, constants: MemoryConstants) -> dict[str, Array]:

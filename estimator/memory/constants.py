@@ -20,6 +20,7 @@ class MemoryConstants:
     workspace_gib: float = 0.25  # cuBLAS, attention and convolution workspaces, [0, 1] GiB
     nccl_gib: float = 0.5  # NCCL channels and the extra context pages once there is more than one GPU, [0, 2] GiB
     activation_factor: float = 1.05  # stored activations over the counted values, [0.8, 1.5]
+    selective_share: float = 0.65  # of the cheap-to-keep values, what selective recomputation really keeps, [0.4, 1]
     score_values: float = 2.0  # 16-bit values kept a score by eager attention (softmax, dropout and mask), [1, 4]
     logits_bytes: float = 12.0  # bytes a logit at the peak: 16-bit and fp32 copies, softmax, gradient, [4, 20]
     fragmentation: float = 0.04  # share that the caching allocator holds but cannot use, of what moves, [0, 0.2]

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estimator.layout import Layout
-from estimator.memory.account import Parts, is_eager, stages
+from estimator.memory.account import Parts, bytes_of, is_eager, stages
 from estimator.memory.constants import DEFAULT, GIB, MemoryConstants
-from estimator.memory.recipe import recipe
 from estimator.memory.stack import ORDINARY, Stack
 from estimator.terms import Method, Optimizer, Precision, Verdict
 from estimator.work import Work
@@ -56,7 +55,7 @@ def largest_micro_batch(
     Closed form: at a fixed layout every component is a straight line in the micro-batch. `layout.micro_batch` is
     ignored; `layout.grad_accum` bounds the micro-batches in flight of a pipeline (the largest it can be is safe).
     """
-    bytes_ = recipe(method=method, precision=precision, optimizer=optimizer, double_quant=double_quant)
+    bytes_ = bytes_of(method, precision, optimizer, double_quant, stack)
     parts = stages(work, layout, bytes_, is_eager(attention), stack, constants)
     sign = constants.margin if surely else -constants.margin
     room = [_room(part, np.asarray(capacity, float) * GIB, sign, constants) for part in parts]

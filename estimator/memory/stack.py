@@ -1,15 +1,21 @@
 """What does the training program do that the request does not say: loss copies, buckets, offloaded checkpoints?
 
-A plan uses `ORDINARY`. A measured row names its framework, and the frameworks differ in a few habits that move
-gigabytes; those habits are rows of `stacks.csv`, each with where it is documented.
+A plan uses `ORDINARY`. A measured row names its laboratory and framework, and frameworks differ in a few habits that
+move gigabytes; those habits are rows of `stacks.csv`, each with where it is documented.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+from estimator.memory.recipe import Recipe
 
 Trait = float | NDArray[np.float64]
 
@@ -18,15 +24,77 @@ Trait = float | NDArray[np.float64]
 class Stack:
     """Habits of a training program; every field a scalar or an array of shape (n,)."""
 
-    logits_share: Trait = (
-        1.0  # of the loss working set an unfused cross-entropy needs; chunked or fused losses need less
-    )
+    logits_share: Trait = 1.0  # of the loss working set of an unfused cross-entropy; chunked or fused losses need less
     sequence_parallel: Trait = 1.0  # 1: tensor parallelism also divides what lies between the matrix products
     bucket_copy: Trait = 1.0  # 1: plain DDP copies gradients into buckets; 0: gradients live in the buckets
-    host_checkpoints: Trait = 0.0  # 1: layer inputs kept for recomputation go to host memory (unsloth)
-    step_in_backward: Trait = 0.0  # 1: the optimizer steps inside the backward pass and frees each gradient (torchtune)
-    master_share: Trait = 1.0  # 0: no fp32 master copy although the request says mixed precision
-    counted_gib: Trait = 1.0  # share of context and workspace that the program's own meter counts (evaluation only)
+    host_checkpoints: Trait = 0.0  # 1: layer inputs kept for recomputation go to host memory
+    pure16: Trait = 0.0  # 1: full training at 16 bit keeps no fp32 master copy
+    gradient_fp16: Trait = 4.0  # bytes of a gradient in mixed fp16
+    gradient_bf16: Trait = 4.0  # bytes of a gradient in mixed bf16
+    frozen_fp8: Trait = 0.0  # 1: with fp8, a frozen base is stored in fp8
+    peak_tokens: Trait = float("nan")  # longest sample where a row states no length
+    lora_rank: Trait = float("nan")  # rank of its adapters where a row states none
+    counted: Trait = 1.0  # share of the CUDA context and of NCCL that the program's own meter counts
 
 
 ORDINARY = Stack()
+
+
+def adjust(bytes_: Recipe, stack: Stack, half: NDArray[np.int64]) -> Recipe:
+    """Bytes a parameter as this program keeps them; `half`: 0 not mixed, 1 mixed fp16, 2 mixed bf16, 3 mixed fp8."""
+    full = np.asarray(bytes_.adapter) <= 0
+    mixed = full & (half > 0)
+    pure = mixed & (np.asarray(stack.pure16) > 0)
+    gradient = np.where(half == 1, stack.gradient_fp16, stack.gradient_bf16)
+    slim = (half == 3) & ~full & (np.asarray(stack.frozen_fp8) > 0)
+    return replace(
+        bytes_,
+        weight=np.where(slim, np.minimum(bytes_.weight, 1.0), bytes_.weight),
+        master=np.where(pure, 0.0, bytes_.master),
+        gradient=np.where(pure, 2.0, np.where(mixed, gradient, bytes_.gradient)),
+        optimizer=np.where(pure, np.asarray(bytes_.optimizer) / 2.0, bytes_.optimizer),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Habit:
+    name: str
+    lab: str
+    framework: str
+    traits: tuple[float, ...]
+
+
+_TRAITS = tuple(field.name for field in fields(Stack))
+
+
+@cache
+def _habits() -> tuple[_Habit, ...]:
+    with (Path(__file__).parent / "stacks.csv").open(encoding="utf-8", newline="") as file:
+        return tuple(
+            _Habit(row["stack"], row["lab"], row["framework"], tuple(float(row[name] or "nan") for name in _TRAITS))
+            for row in csv.DictReader(file)
+        )
+
+
+@cache
+def _habit(lab: str, framework: str) -> _Habit | None:
+    return next((h for h in _habits() if h.lab in lab and h.framework in framework), None)
+
+
+def stack_name(lab: str, framework: str) -> str:
+    """The program of `stacks.csv` that a laboratory and framework (lower case) mean; "" when none."""
+    found = _habit(lab, framework)
+    return found.name if found else ""
+
+
+def stacks_of(labs: Sequence[str], frameworks: Sequence[str]) -> Stack:
+    """Habits of n rows, arrays of shape (n,); `ORDINARY` where the program is not known."""
+    ordinary = tuple(float(getattr(ORDINARY, name)) for name in _TRAITS)
+    table = np.array(
+        [
+            found.traits if (found := _habit(lab, framework)) else ordinary
+            for lab, framework in zip(labs, frameworks, strict=True)
+        ],
+        float,
+    ).reshape(len(labs), len(_TRAITS))
+    return Stack(**dict(zip(_TRAITS, table.T, strict=True)))
