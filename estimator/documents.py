@@ -87,7 +87,9 @@ class Evidence(_Document):
     kind: EvidenceKind
     measurements: list[MeasurementUsed] = Field(default_factory=list)
     summary: str = ""
-    correction: float = Field(default=1.0, description="factor on the physical throughput that the measurements asked for")
+    correction: float = Field(
+        default=1.0, description="factor on the physical throughput that the measurements asked for"
+    )
 
 
 class EstimateEntry(_Document):
@@ -103,7 +105,9 @@ class EstimateEntry(_Document):
     mfu: float | None
     hfu: float | None
     bound_by: BoundBy
-    breakdown_ms: dict[str, float] = Field(description="milliseconds of one optimizer step by term; they sum to step_ms")
+    breakdown_ms: dict[str, float] = Field(
+        description="milliseconds of one optimizer step by term; they sum to step_ms"
+    )
     hours: Interval
     hours_parts: dict[str, float] = Field(description="hours (p50) by part of the run; they sum to hours.p50")
     gpu_hours: float
@@ -112,6 +116,7 @@ class EstimateEntry(_Document):
     memory_gib: MemoryDocument
     evidence: Evidence
     warnings: list[str] = Field(default_factory=list)
+    explanation: list[str] = Field(default_factory=list, description="the derivation with its numbers, when asked for")
 
 
 class PlanEntry(EstimateEntry):
@@ -121,9 +126,11 @@ class PlanEntry(EstimateEntry):
     cloud: str
     region: str | None
     zone: str | None
+    zone_id: str | None = None
     instance_type: str
     market: Market
     pareto: bool
+    other_offers: int = Field(default=0, description="places that rent the same type in the same market, no cheaper")
 
 
 class FrontierPoint(_Document):

@@ -1,0 +1,239 @@
+"""Which offers train this, best first: every offer x node count x layout in one pass, ranked and Pareto-marked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks_db.errors import PricesUnavailable
+from estimator.documents import FrontierPoint, PlanDocument, PlanEntry
+from estimator.job import Job, job_of
+from estimator.machines import Kinds
+from estimator.offered import Offered, gpu_filter, offered
+from estimator.present import echo, entry_of, price_of
+from estimator.repair import repairs
+from estimator.request_fields import Sort
+from estimator.request_sections import Constraints
+from estimator.ways import Ways, alphabetical, ways_of
+from estimator.workload import Workload
+from pricing.offers import OfferTable, concatenate, current_offers
+from pricing.sources.own import own_machine, own_table
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+def plan(workload: Workload, *, offers: OfferTable | None = None, now: datetime | None = None) -> PlanDocument:
+    """Rank every way to train `workload` on the market.
+
+    `offers` is what can be rented (default: the shipped snapshot), `now` the moment that ages are counted to
+    (default: the present; pass it for a reproducible document). A request that nothing satisfies comes back with no
+    plans, what was rejected by which reason, and the binding one.
+
+    Raises WorkloadError for a request that cannot be understood, PricesUnavailable when no offer has a usable price.
+
+    >>> from estimator import Workload, plan
+    >>> plan(Workload(model="llama3-8b", method="lora", tokens="50M")).plans[0].rank
+    1
+    """
+    job = job_of(workload)
+    moment = now or datetime.now(UTC)
+    market = market_of(workload, offers, moment)
+    gpus = gpu_filter(workload.constraints.gpus)
+    open_offers = offered(market, workload.constraints, gpus)
+    document = PlanDocument(
+        workload=echo(job),
+        plans=[],
+        rejected=dict(open_offers.removed),
+        assumptions=[str(assumption) for assumption in job.training.assumed],
+        warnings=[*job.warnings, *gpus.warnings, *market.warnings],
+    )
+    if open_offers.last is not None:
+        return document.model_copy(update={"binding": open_offers.last, "hints": _filter_hints(open_offers)})
+
+    ways = ways_of(job, open_offers.table, gpus)
+    rejected = open_offers.removed + ways.refused
+    if not len(ways):
+        reason = _binding_hardware(ways.refused)
+        hints = repairs(job, ways.fleet.hardware) if reason in MEMORY_REASONS else _precision_hints(ways.kinds)
+        return document.model_copy(update={"rejected": dict(rejected), "binding": reason, "hints": hints})
+
+    kept, dropped, binding, hint = _within_limits(ways, workload.constraints)
+    rejected = rejected + dropped
+    if binding is not None:
+        return document.model_copy(update={"rejected": dict(rejected), "binding": binding, "hints": [hint]})
+    ways = ways.select(kept)
+    front = pareto_front(ways.hours.p50, ways.cost)
+    shown = shortlist(ways, ranking(ways, workload.options.sort), workload.options.top)
+    plans = [_entry(job, ways, int(row), rank, moment, bool(front[row])) for rank, row in enumerate(shown, start=1)]
+    return document.model_copy(update={"plans": plans, "frontier": _frontier(ways, front), "rejected": dict(rejected)})
+
+
+def market_of(workload: Workload, offers: OfferTable | None, now: datetime) -> OfferTable:
+    """What can be rented (`offers`, else the shipped snapshot), and the user's own machines beside it.
+
+    Raises PricesUnavailable when none of it has a usable price.
+    """
+    if offers is None:
+        offers = current_offers(now=now, accelerators=workload.constraints.accelerators.value)
+    if workload.own:
+        machines = []
+        for machine in workload.own:
+            stated = machine.model_dump(exclude_none=True)
+            stated["rdma"] = "infiniband" if stated.pop("rdma", False) else ""
+            machines.append(own_machine(stated))
+        offers = concatenate([offers, own_table(machines, now=now)])
+    if not offers.ranked.any():
+        raise PricesUnavailable("no offer has a usable price", field="offers", nearest=("estimator prices refresh",))
+    return offers
+
+
+# --- what the limits leave -----------------------------------------------------------------------------------------
+
+
+def _within_limits(ways: Ways, limits: Constraints) -> tuple[Mask, Counter[str], str | None, str]:
+    """The ways within deadline, budget and hourly limit; the limit that binds and a hint when none is left."""
+    hourly = ways.table.usd_per_hour[ways.offer] * ways.nodes
+    tests: list[tuple[str, float | None, Floats, str]] = [
+        ("max-usd-per-hour", limits.max_usd_per_hour, hourly, "the cheapest plan costs ${:.2f} an hour"),
+        ("deadline", limits.deadline, ways.hours.p50, "the fastest plan takes {:.1f} hours"),
+        ("budget", limits.budget, ways.cost, "the cheapest plan costs ${:,.2f}"),
+    ]
+    keep = np.ones(len(ways), dtype=bool)
+    dropped: Counter[str] = Counter()
+    for reason, limit, figure, words in tests:
+        if limit is None:
+            continue
+        passes = figure <= limit * (1 + 1e-12)
+        dropped[reason] += int((keep & ~passes).sum())
+        if not (keep & passes).any():
+            among = " within the other limits" if not keep.all() else ""
+            return keep, dropped, reason, words.format(float(figure[keep].min())) + among
+        keep &= passes
+    return keep, +dropped, None, ""
+
+
+MEMORY_REASONS = ("memory", "batch", "degrees", "gpu-count")
+HARDWARE_REASONS = ("memory", "batch", "degrees", "gpu-count", "precision", "unknown-gpu")
+
+
+def _binding_hardware(rejected: Mapping[str, int]) -> str:
+    """The hardware reason that removed most offers; memory first among equals."""
+    present = [reason for reason in HARDWARE_REASONS if rejected.get(reason)]
+    return max(present, key=lambda reason: rejected[reason]) if present else "memory"
+
+
+def _precision_hints(kinds: Kinds) -> list[str]:
+    words = sorted({text for _, text in kinds.refused.values()})
+    return words[:5]
+
+
+def _filter_hints(open_offers: Offered) -> list[str]:
+    gone = ", ".join(f"{reason} ({count})" for reason, count in open_offers.removed.items())
+    return [f"no offer is left after the filters: {gone}"]
+
+
+# --- ranking -------------------------------------------------------------------------------------------------------
+
+
+def pareto_front(hours: Floats, cost: Floats) -> Mask:
+    """Which of n points no other point beats: none is at least as fast and as cheap, and better in one.
+
+    >>> pareto_front(np.array([1.0, 2.0, 3.0, 2.0]), np.array([9.0, 5.0, 6.0, 5.0])).tolist()
+    [True, True, False, True]
+    """
+    order = np.lexsort((cost, hours))
+    fast, cheap = hours[order], cost[order]
+    new = np.concatenate([[True], np.diff(fast) != 0])  # equally fast points form a group; the first is its cheapest
+    group = np.cumsum(new) - 1
+    cheapest = cheap[new]
+    before = np.concatenate([[np.inf], np.minimum.accumulate(cheapest)[:-1]])
+    front = np.zeros(len(hours), dtype=bool)
+    front[order] = (cheap == cheapest[group]) & (cheap < before[group])
+    return front
+
+
+def ranking(ways: Ways, sort: Sort) -> Ints:
+    """Rows best first: by cost, time, or value (cost x time); ties by the other figure, then by name."""
+    cloud, kind, market = (alphabetical(ways.table, name)[ways.offer] for name in ("cloud", "instance_type", "market"))
+    hours, cost = ways.hours.p50, ways.cost
+    first, second = {Sort.COST: (cost, hours), Sort.TIME: (hours, cost), Sort.VALUE: (cost * hours, cost)}[sort]
+    return np.lexsort((market, kind, cloud, second, first))
+
+
+def shortlist(ways: Ways, order: Ints, top: int) -> Ints:
+    """The first `top` rows of `order`, with room kept for the best of each cloud that would not be seen otherwise.
+
+    At most half of the list is given to such; the list stays in the order of the ranking.
+    """
+    chosen = list(order[:top])
+    cloud = ways.table.codes["cloud"][ways.offer]
+    seen = {cloud[row] for row in chosen}
+    missing = []
+    for row in order[top:]:
+        if cloud[row] not in seen:
+            seen.add(cloud[row])
+            missing.append(row)
+    missing = missing[: top // 2]
+    kept = chosen[: top - len(missing)] if missing else chosen
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    return np.array(sorted([*kept, *missing], key=lambda row: place[row]), dtype=np.int64)
+
+
+def _frontier(ways: Ways, front: Mask) -> list[FrontierPoint]:
+    """The front from fast to cheap, one point where several ways are equal."""
+    points = []
+    picked = np.flatnonzero(front)
+    last = None
+    for row in picked[np.lexsort((ways.cost[picked], ways.hours.p50[picked]))]:
+        figures = (float(ways.hours.p50[row]), float(ways.cost[row]))
+        if figures == last:
+            continue
+        last = figures
+        offer, best = ways.table.offer(int(ways.offer[row])), int(ways.found[row])
+        points.append(
+            FrontierPoint(
+                cloud=offer.cloud,
+                region=offer.region,
+                instance_type=offer.instance_type,
+                market=offer.market,
+                nodes=int(ways.nodes[row]),
+                gpu=str(np.asarray(ways.best.hardware.gpu)[best]),
+                gpus=float(ways.best.gpus[best]),
+                hours=figures[0],
+                cost_usd=figures[1],
+            )
+        )
+    return points
+
+
+def _entry(job: Job, ways: Ways, row: int, rank: int, now: datetime, pareto: bool) -> PlanEntry:
+    offer = ways.table.offer(int(ways.offer[row]))
+    return PlanEntry(
+        **entry_of(
+            job,
+            ways.best,
+            ways.evidence,
+            int(ways.found[row]),
+            hours=ways.hours_of(row),
+            parts={"start_up": float(ways.hours.start_up[row]), "training": float(ways.hours.training[row])},
+            cost=ways.cost_of(row),
+            price=price_of(offer, int(ways.nodes[row]), now),
+            offer=offer,
+        ),
+        rank=rank,
+        cloud=offer.cloud,
+        region=offer.region,
+        zone=offer.zone,
+        zone_id=offer.zone_id,
+        instance_type=offer.instance_type,
+        market=offer.market,
+        pareto=pareto,
+        other_offers=int(ways.others[row]),
+    )

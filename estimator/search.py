@@ -1,0 +1,135 @@
+"""On each machine and number of nodes: which layout is fastest among those that fit, and how long is its step?
+
+The waist of the house: below it nothing knows of money, above it nothing of kernels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from estimator.hardware import Hardware, take
+from estimator.job import Job
+from estimator.layout import Layout
+from estimator.layouts import REFUSALS, Limits, enumerate_layouts
+from estimator.machines import Fleet
+from estimator.memory import TIGHT, MemoryAccount
+from estimator.performance import Constants, Execution, StepTime, fitted, step_time
+from estimator.terms import Method, Precision, Software
+from estimator.workload import Workload
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Record = TypeVar("Record", Layout, StepTime, MemoryAccount)
+
+VALUE_BYTES = {Precision.FP64: 8.0, Precision.FP32: 4.0, Precision.TF32: 4.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The best layout of each of m rows of hardware that have one."""
+
+    row: Ints  # (m,) rows of the fleet, ascending
+    gpus: Floats  # (m,) cards of the whole job; a share of a card counts as such
+    hardware: Hardware  # (m,)
+    layout: Layout  # (m,)
+    step: StepTime  # (m,) physical, before any correction
+    memory: MemoryAccount  # (m,)
+    verdict: Ints  # (m,) codes of memory.VERDICTS
+    refused: Ints  # (h,) codes of layouts.REFUSALS, over the whole fleet
+    evaluated: int  # candidates looked at
+
+    def reasons(self) -> list[str]:
+        """Why each row of hardware has no layout ("" where it has one)."""
+        return [REFUSALS[code] for code in self.refused]
+
+
+def search(job: Job, fleet: Fleet) -> Found:
+    """Enumerate layouts, leave out what does not fit, time the rest in one pass, keep the fastest of each row.
+
+    A layout that surely fits is preferred to a faster one that only may.
+    """
+    hardware = fleet.hardware
+    candidates = enumerate_layouts(
+        job.work,
+        hardware,
+        global_batch=job.training.global_batch,
+        limits=limits_of(job.workload),
+        method=job.workload.method,
+        precision=job.memory_precision,
+        optimizer=job.workload.optimizer,
+        attention=job.attention,
+    )
+    steps = step_time(
+        job.work,
+        take(hardware, candidates.row),
+        candidates.layout,
+        execution=execution_of(job),
+        constants=constants_of(job),
+    )
+    unsure = candidates.verdict == TIGHT
+    order = np.lexsort((candidates.memory.used, steps.total, unsure, candidates.row))
+    first = np.ones(len(order), dtype=bool)
+    first[1:] = np.diff(candidates.row[order]) > 0
+    best = order[first]
+    row = candidates.row[best]
+    return Found(
+        row=row,
+        gpus=fleet.gpus[row],
+        hardware=take(hardware, row),
+        layout=pick(candidates.layout, best),
+        step=pick(steps, best),
+        memory=pick(candidates.memory, best),
+        verdict=candidates.verdict[best],
+        refused=candidates.refused,
+        evaluated=len(candidates.row),
+    )
+
+
+def limits_of(workload: Workload) -> Limits:
+    """What the request fixes of the layout."""
+
+    def fixed(value: int | str) -> int | None:
+        return value if isinstance(value, int) else None
+
+    return Limits(
+        micro_batch=fixed(workload.micro_batch),
+        tensor=fixed(workload.tensor_parallel),
+        pipeline=fixed(workload.pipeline_parallel),
+        context=fixed(workload.context_parallel),
+        expert=fixed(workload.expert_parallel),
+        sharding=workload.sharding,
+        recompute=workload.activation_checkpointing,
+        offload=bool(workload.cpu_offload),
+    )
+
+
+def execution_of(job: Job) -> Execution:
+    """How the software runs this work, as far as the step time depends on it."""
+    asked = job.workload
+    precision = asked.precision
+    return Execution(
+        value_bytes=VALUE_BYTES.get(precision, 2.0),
+        narrow=1.0 if precision is Precision.FP8 else 0.0,
+        eager_attention=1.0 if job.attention == "eager" else 0.0,
+        quantised=1.0 if asked.method is Method.QLORA else 0.0,
+        plain=0.0 if asked.software is Software.TUNED or asked.compiled else 1.0,
+    )
+
+
+def constants_of(job: Job) -> Constants:
+    """The fitted constants of this family of models."""
+    return fitted("language" if job.language else "classic")
+
+
+def pick(record: Record, index: Ints) -> Record:
+    """The rows `index` of a record of arrays; scalars stay scalars."""
+    changed = {}
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if isinstance(value, np.ndarray) and value.ndim:
+            changed[field.name] = value[index]
+    return replace(record, **changed)
