@@ -8,12 +8,18 @@ import numpy as np
 
 from api.settings import Settings
 from benchmarks_db.errors import PricesUnavailable
+from estimator.request_fields import Accelerators
 from pricing.offers import Offer, OfferTable, current_offers
 
 
-def offers_for(settings: Settings, now: datetime) -> OfferTable:
+def offers_for(settings: Settings, now: datetime, accelerators: Accelerators = Accelerators.GPU) -> OfferTable:
     """The offers that a plan may rank."""
-    return current_offers(now=now, max_age_hours=settings.max_price_age_hours, offline=settings.offline)
+    return current_offers(
+        now=now,
+        max_age_hours=settings.max_price_age_hours,
+        offline=settings.offline,
+        accelerators=accelerators.value,
+    )
 
 
 def offers_listed(settings: Settings, now: datetime, *, every: bool) -> list[Offer]:
