@@ -5,8 +5,21 @@
     1
 """
 
-from estimator.estimate import estimate
-from estimator.plan import plan
-from estimator.workload import Workload
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from estimator.estimates import estimate
+    from estimator.planner import plan
+    from estimator.workload import Workload
 
 __all__ = ["Workload", "estimate", "plan"]
+
+_HOMES = {"Workload": "estimator.workload", "estimate": "estimator.estimates", "plan": "estimator.planner"}
+
+
+def __getattr__(name: str) -> object:
+    """The public names, imported when first used: the command line starts through this package."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -12,7 +12,7 @@ from benchmarks_db.gpus import resolve_gpu
 from estimator.documents import EstimateDocument, EstimateEntry
 from estimator.job import Job, job_of
 from estimator.offered import GpuFilter, offered
-from estimator.plan import market_of
+from estimator.planner import market_of
 from estimator.present import echo, entry_of, price_of
 from estimator.repair import repairs
 from estimator.request_sections import Constraints, split_gpu

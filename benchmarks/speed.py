@@ -1,0 +1,146 @@
+"""How fast is the planner? Prints a table; every figure also as a ratio, since machines differ and are noisy.
+
+    python benchmarks/speed.py [--repeat 7] [--json]
+
+Rows: one estimate in process, plans over the whole snapshot in process and as a command from a cold start, predicted
+rows a second, and candidates a second on one core. Ratios are to a bare `python -c 'import numpy, pydantic'` for
+commands, and to llm-analysis on the same estimate where that package is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+ROOT = Path(__file__).resolve().parent.parent
+LORA = ROOT / "examples" / "lora-llama3-8b.yaml"
+NOW = datetime(2026, 9, 1, tzinfo=UTC)
+
+
+def seconds(action: Callable[[], object], repeat: int) -> float:
+    """Median wall seconds of `repeat` calls after one that is not counted."""
+    action()
+    taken = []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        action()
+        taken.append(time.perf_counter() - start)
+    return statistics.median(taken)
+
+
+def command(*words: str) -> Callable[[], object]:
+    environment = {**os.environ, "NO_COLOR": "1", "ESTIMATOR_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
+
+    def run() -> object:
+        return subprocess.run(words, check=True, capture_output=True, env=environment, cwd=ROOT)
+
+    return run
+
+
+def figures(repeat: int) -> list[dict[str, object]]:
+    from estimator import Workload, estimate, plan
+    from estimator.job import job_of
+    from estimator.machines import fleet_of, kinds_of
+    from estimator.predict import predict_rows
+    from estimator.search import search
+    from pricing.offers import current_offers
+
+    lora = Workload(model="llama3-8b", method="lora", tokens="50M", seq_len=2048, global_batch=64)
+    large = Workload(model="llama2-70b", method="pretrain", tokens="1T", seq_len=4096)
+    market = current_offers(now=NOW)
+    one = seconds(lambda: estimate(lora, gpus=["H100:1"], offers=market, now=NOW), repeat)
+    plan_lora = seconds(lambda: plan(lora, offers=market, now=NOW), repeat)
+    plan_large = seconds(lambda: plan(large, offers=market, now=NOW), repeat)
+
+    import numpy as np
+
+    job = job_of(large)
+    kinds = kinds_of(market.types, np.ones(len(market.types), dtype=bool), job)
+    fleet = fleet_of(kinds, job, gpu_counts={}, limits={})
+    evaluated = search(job, fleet).evaluated
+    searching = seconds(lambda: search(job, fleet), repeat)
+
+    from estimator.performance import step_time
+    from estimator.search import constants_of, execution_of
+
+    best = search(job, fleet)
+    many = np.resize(np.arange(len(best.row)), 100_000)
+    from estimator.hardware import take
+    from estimator.search import pick
+
+    hardware, layout = take(best.hardware, many), pick(best.layout, many)
+    execution, constants = execution_of(job), constants_of(job)
+    stepping = seconds(
+        lambda: step_time(job.work, hardware, layout, execution=execution, constants=constants), repeat
+    )
+
+    sample = ROOT / "benchmarks_db" / "data" / "measurements" / "llm.csv"
+    with sample.open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    predicting = seconds(lambda: predict_rows(rows), 1)
+
+    bare = seconds(command(sys.executable, "-c", "import numpy, pydantic"), repeat)
+    cold = seconds(command(sys.executable, "-m", "estimator", "plan", str(LORA), "--format", "json"), repeat)
+    version = seconds(command(sys.executable, "-m", "estimator", "--version"), repeat)
+    peer = llm_analysis(repeat)
+    return [
+        row("one estimate in process", one * 1e3, "ms", peer and one / peer, "x llm-analysis"),
+        row("plan, LoRA 8B, whole snapshot, in process", plan_lora * 1e3, "ms", 60 / (plan_lora * 1e3), "x target rate"),
+        row("plan, 70B pretraining, whole snapshot", plan_large * 1e3, "ms", 500 / (plan_large * 1e3), "x target rate"),
+        row("search incl. memory and enumeration", evaluated / searching, "candidates/s", None, ""),
+        row("step time alone", len(many) / stepping, "candidates/s", len(many) / stepping / 2e5, "x target"),
+        row("predict", len(rows) / predicting, "rows/s", len(rows) / predicting / (10_000 / 30), "x target"),
+        row("`estimator plan`, cold", cold, "s", cold / bare, "x bare import of numpy and pydantic"),
+        row("`estimator --version`, cold", version, "s", version / bare, "x bare import"),
+        row("python -c 'import numpy, pydantic'", bare, "s", 1.0, ""),
+    ]
+
+
+def row(what: str, value: float, unit: str, ratio: float | None, of: str) -> dict[str, object]:
+    return {"what": what, "value": value, "unit": unit, "ratio": ratio, "ratio_of": of}
+
+
+def llm_analysis(repeat: int) -> float | None:
+    """Seconds of the same LoRA-sized estimate by llm-analysis, or None where it is not installed."""
+    try:
+        from llm_analysis.analysis import LLMAnalysis
+        from llm_analysis.config import get_dtype_config_by_name, get_gpu_config_by_name, get_model_config_by_name
+    except ImportError:
+        return None
+    analysis = LLMAnalysis(
+        get_model_config_by_name("meta-llama_Llama-2-7b-hf"),
+        get_gpu_config_by_name("h100-sxm-80gb"),
+        get_dtype_config_by_name("w16a16e16"),
+    )
+    return seconds(lambda: analysis.training(batch_size_per_gpu=1, seq_len=2048, total_num_gpus=8), repeat)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeat", type=int, default=7)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    table = figures(options.repeat)
+    if options.json:
+        print(json.dumps(table, indent=2))
+        return
+    for line in table:
+        value, ratio = line["value"], line["ratio"]
+        shown = f"{value:,.0f}" if isinstance(value, float) and value >= 1000 else f"{value:.3g}"
+        beside = f"{ratio:.2f} {line['ratio_of']}" if isinstance(ratio, float) else ""
+        print(f"{line['what']:<46} {shown:>12} {line['unit']:<14} {beside}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+"""Ranked plans: what is promised whatever the request and the market."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from benchmarks_db.errors import PricesUnavailable, UnknownName
+from estimator import Workload, plan
+from estimator.documents import PlanDocument
+from estimator.planner import pareto_front
+from pricing.offers import OfferTable, current_offers
+
+NOW = datetime(2026, 9, 1, tzinfo=UTC)
+LORA = {"model": "llama3-8b", "method": "lora", "tokens": "50M", "seq_len": 2048, "global_batch": 64}
+
+
+@pytest.fixture(scope="module")
+def market() -> OfferTable:
+    return current_offers(now=NOW)
+
+
+def planned(market: OfferTable, **changes: object) -> PlanDocument:
+    return plan(Workload.model_validate(LORA | changes), offers=market, now=NOW)
+
+
+def test_a_lora_run_gets_plans_from_all_three_clouds_cheapest_first(market: OfferTable) -> None:
+    plans = planned(market).plans
+    assert {p.cloud for p in plans} == {"aws", "gcp", "azure"}
+    costs = [p.cost_usd.p50 for p in plans if p.cost_usd]
+    assert costs == sorted(costs)
+    assert [p.rank for p in plans] == list(range(1, 11))
+
+
+def test_a_plan_multiplies_out(market: OfferTable) -> None:
+    for p in planned(market, options={"top": 50}).plans:
+        assert p.cost_usd is not None
+        assert p.price.usd_per_hour == pytest.approx(p.price.usd_per_hour_instance * p.nodes)
+        assert p.cost_usd.p50 == pytest.approx(p.hours.p50 * p.price.usd_per_hour)
+        assert p.hours.p50 == pytest.approx(sum(p.hours_parts.values()))
+        assert p.step_ms == pytest.approx(sum(p.breakdown_ms.values()))
+        assert p.memory_gib.used == pytest.approx(sum(p.memory_gib.parts.values()))
+        layout = p.layout
+        assert layout.micro_batch * layout.grad_accum * layout.data == pytest.approx(64)
+        assert p.hours.p10 <= p.hours.p50 <= p.hours.p90
+        assert p.cost_usd.p10 <= p.cost_usd.p50 <= p.cost_usd.p90
+        assert 0 < p.mfu <= 1
+
+
+def test_the_same_request_gives_the_same_document(market: OfferTable) -> None:
+    assert planned(market) == planned(market)
+
+
+def test_sorting_by_time_puts_the_fastest_first(market: OfferTable) -> None:
+    hours = [p.hours.p50 for p in planned(market, options={"sort": "time"}).plans]
+    assert hours == sorted(hours)
+
+
+def test_filters_keep_only_what_was_asked_for(market: OfferTable) -> None:
+    asked = {"clouds": ["aws"], "regions": ["us-*"], "gpus": ["A10G", "L40S:4"], "markets": ["on-demand"]}
+    plans = planned(market, constraints=asked, options={"top": 40}).plans
+    assert plans
+    for p in plans:
+        assert p.cloud == "aws"
+        assert p.region is not None
+        assert p.region.startswith("us-")
+        assert p.market == "on-demand"
+        assert p.gpu == "A10G" or (p.gpu == "L40S" and p.gpus == 4)
+
+
+@pytest.mark.parametrize(
+    ("limits", "binding"),
+    [
+        ({"deadline": "1m"}, "deadline"),
+        ({"budget": 0.01}, "budget"),
+        ({"max_usd_per_hour": 0.001}, "max-usd-per-hour"),
+        ({"gpus": ["H100:7"]}, "gpu-count"),
+        ({"clouds": ["azure"], "gpus": ["L4"]}, "gpu"),
+    ],
+)
+def test_what_no_plan_satisfies_names_the_binding_limit(market: OfferTable, limits: dict, binding: str) -> None:
+    document = planned(market, constraints=limits)
+    assert document.plans == []
+    assert document.binding == binding
+    assert document.rejected[binding] > 0
+
+
+def test_a_model_too_large_for_the_card_binds_on_memory_and_says_what_would_fit(market: OfferTable) -> None:
+    document = plan(
+        Workload(model="llama2-70b", method="full", tokens="1M", constraints={"gpus": ["T4:1"]}), offers=market, now=NOW
+    )
+    assert document.plans == []
+    assert document.binding == "memory"
+    assert document.hints
+
+
+def test_own_machines_rank_beside_cloud_offers_and_may_cost_nothing(market: OfferTable) -> None:
+    own = [{"name": "lab", "gpu": "RTX-3090", "gpus_per_node": 8, "nodes": 1, "usd_per_hour": 0}]
+    best = planned(market, own=own).plans[0]
+    assert (best.cloud, best.instance_type, best.market, best.nodes) == ("own", "lab", "own", 1)
+    assert best.cost_usd is not None
+    assert best.cost_usd.p50 == 0
+
+
+def test_a_cloud_that_nobody_knows_is_refused_with_a_suggestion(market: OfferTable) -> None:
+    with pytest.raises(UnknownName, match="aws") as caught:
+        planned(market, constraints={"clouds": ["awz"]})
+    assert caught.value.field == "constraints.clouds"
+
+
+def test_no_usable_price_is_an_error_of_its_own(market: OfferTable) -> None:
+    nothing = market.select(np.zeros(len(market), dtype=bool))
+    with pytest.raises(PricesUnavailable):
+        planned(nothing)
+
+
+def test_dearer_places_are_counted_not_listed(market: OfferTable) -> None:
+    plans = planned(market, options={"top": 100}).plans
+    assert len({(p.cloud, p.instance_type, p.market, p.nodes) for p in plans}) == len(plans)
+    assert any(p.other_offers > 0 for p in plans)
+
+
+def test_the_frontier_falls_in_cost_as_it_rises_in_hours(market: OfferTable) -> None:
+    front = planned(market).frontier
+    assert len(front) > 2
+    for fast, slow in zip(front, front[1:], strict=False):
+        assert fast.hours < slow.hours
+        assert fast.cost_usd > slow.cost_usd
+
+
+points = st.lists(st.tuples(st.integers(1, 8), st.integers(1, 8)), min_size=1, max_size=30)
+
+
+@given(points)
+def test_the_pareto_front_holds_exactly_what_nothing_beats(drawn: list[tuple[int, int]]) -> None:
+    hours, cost = (np.array([p[i] for p in drawn], float) for i in (0, 1))
+    beaten = [
+        any((h <= a and c <= b) and (h < a or c < b) for h, c in zip(hours, cost, strict=True))
+        for a, b in zip(hours, cost, strict=True)
+    ]
+    assert pareto_front(hours, cost).tolist() == [not b for b in beaten]
+
+
+few = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@few
+@given(factor=st.floats(0.05, 0.999), pick=st.integers(0, 9))
+def test_a_lower_price_for_the_same_hardware_never_ranks_worse(market: OfferTable, factor: float, pick: int) -> None:
+    before = planned(market).plans[pick]
+    same = (
+        (market.instance_type == before.instance_type)
+        & (market.market == before.market)
+        & (market.cloud == before.cloud)
+    )
+    cheaper = replace(market, usd_per_hour=np.where(same, market.usd_per_hour * factor, market.usd_per_hour))
+    after = [
+        p
+        for p in planned(cheaper).plans
+        if (p.cloud, p.instance_type, p.market, p.nodes)
+        == (before.cloud, before.instance_type, before.market, before.nodes)
+    ]
+    assert after
+    assert after[0].rank <= before.rank
+
+
+@few
+@given(tokens=st.floats(1e5, 1e12), more=st.floats(1.0, 100.0))
+def test_more_tokens_never_cost_less(market: OfferTable, tokens: float, more: float) -> None:
+    less_cost, more_cost = (
+        planned(market, tokens=t, constraints={"gpus": ["H100:8"]}).plans[0].cost_usd for t in (tokens, tokens * more)
+    )
+    assert less_cost is not None
+    assert more_cost is not None
+    assert more_cost.p50 >= less_cost.p50 * (1 - 1e-12)
+
+
+@few
+@given(deadline=st.floats(0.5, 50), looser=st.floats(1, 10))
+def test_a_looser_deadline_never_raises_the_least_cost(market: OfferTable, deadline: float, looser: float) -> None:
+    tight, loose = (planned(market, constraints={"deadline": d}).plans for d in (deadline, deadline * looser))
+    if tight:
+        assert loose[0].cost_usd.p50 <= tight[0].cost_usd.p50 * (1 + 1e-12)
