@@ -24,6 +24,7 @@ from estimator.request_fields import (
     OPTIMIZERS,
     PRECISIONS,
     SHARDINGS,
+    Accelerators,
     Attention,
     Batch,
     DataKind,
@@ -34,6 +35,7 @@ from estimator.request_fields import (
     MicroBatch,
     Names,
     Samples,
+    Sort,
     Strict,
     Tokens,
     choice,
@@ -49,8 +51,27 @@ from estimator.request_sections import (
     Options,
     OwnMachine,
     read_own,
+    split_gpu,
 )
 from estimator.terms import ActivationCheckpointing, Method, Optimizer, Precision, ShardingKind, Software
+
+__all__ = [
+    "Accelerators",
+    "Architecture",
+    "Attention",
+    "Constraints",
+    "Custom",
+    "DataKind",
+    "InvalidWorkload",
+    "Lora",
+    "MemoryFormat",
+    "Options",
+    "OwnMachine",
+    "Sort",
+    "Workload",
+    "nested",
+    "split_gpu",
+]
 
 
 class Workload(Strict):
