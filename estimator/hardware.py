@@ -23,6 +23,9 @@ Code = int | NDArray[np.int64]
 NVL72 = 72.0
 """GPUs of one NVLink domain in an NVL72 rack, which spans 18 hosts of 4 GPUs."""
 
+TPU_SLICE = 256.0
+"""Chips that the inter-chip interconnect of a TPU slice usually reaches."""
+
 _PCIE_GBPS = {2: 8.0, 3: 15.75, 4: 31.5, 5: 63.0, 6: 126.0}
 """PCIe x16, GB/s and direction, by generation (PCI-SIG raw rates less encoding)."""
 
@@ -195,6 +198,8 @@ def hardware_of(
         else:
             nic_kind[i] = NicKind.RDMA if usual_nic_gbps(gpu) > 2.0 else NicKind.ETHERNET
         domain[i] = NVL72 if said.rack or gpu.name.startswith(("GB200", "GB300")) else 0.0
+        if gpu.kind == "tpu":
+            domain[i] = TPU_SLICE
     return Hardware(
         gpu=np.array([gpu.name for gpu in gpus]),
         matmul_tflops=_figures([r.peak_tflops for r in rates]),

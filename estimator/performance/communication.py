@@ -28,7 +28,8 @@ def rates(hardware: Hardware, c: Constants) -> tuple[Seconds, Seconds]:
     """(in-node link, network) in bytes/s a GPU and direction, as software reaches them."""
     kind = np.asarray(hardware.link_kind)
     share = np.where(kind >= LinkKind.NVLINK, c.link, np.where(kind == LinkKind.PCIE, c.pcie, c.staged))
-    return np.asarray(hardware.link_gbps * share * 1e9), np.asarray(hardware.nic_gbps * c.nic * 1e9)
+    network = np.maximum(hardware.nic_gbps, 1e-3)  # 0 where there is one node: nothing crosses it then
+    return np.asarray(hardware.link_gbps * share * 1e9), np.asarray(network * c.nic * 1e9)
 
 
 def traffic(work: Work, hardware: Hardware, layout: Layout, value_bytes: float | Seconds, c: Constants) -> Traffic:

@@ -26,14 +26,20 @@ class Constants:
 
     matmul: Value = 0.80  # matrix rate over sustained rate
     narrow: Value = 0.92  # the same for fp8, over `matmul`
+    single: Value = 1.0  # the same for fp32, over `matmul` (Winograd convolutions pass the datasheet rate)
+    tf32: Value = 1.0  # the same for TF32, over `matmul`
     tiny: Value = 0.62  # the same for 4-bit matrix work, over `matmul`
     expert: Value = 0.83  # the same for routed experts, over `matmul`
+    expert_width: Value = 300.0  # width of an expert at which a 312 TFLOP/s GPU runs it at half rate
+    frozen: Value = 0.93  # matrix time where weights get no gradients, over the counted time
     grouped: Value = 0.10  # the same for grouped and depthwise convolutions, over `matmul`
     attention: Value = 0.37  # fused attention over the 16-bit datasheet rate
     split: Value = 470.0  # slow-down of matrices cut by tensor parallelism: 1 + split sqrt(t) / hidden sqrt(peak/312)
     fill: Value = 80.0  # tokens a micro-batch at which a 312 TFLOP/s GPU runs at half rate
     memory: Value = 0.85  # streaming over datasheet bandwidth
     traffic: Value = 1.0  # elementwise traffic over the counted values
+    fused: Value = 0.6  # the same where kernels are fused, over `traffic`
+    vendor: Value = 1.1  # matrix rate of vendor libraries and compilers over `matmul`
     dequantise: Value = 18.0  # bytes a frozen 4-bit weight and pass
     launch_us: Value = 40.0  # host time a kernel
     step_ms: Value = 14.0  # host time an optimizer step
@@ -43,6 +49,7 @@ class Constants:
     pcie: Value = 0.35  # PCIe rate over datasheet
     staged: Value = 0.16  # the same where every byte passes host memory (GeForce)
     nic: Value = 0.60  # network rate over line rate
+    overlap: Value = 3.0  # norm that joins busy time and gradient traffic: 1 no overlap, infinity all hidden
     latency_us: Value = 33.0  # a collective's fixed time
     exchange: Value = 0.32  # exposed share of the expert exchange
     tensor: Value = 0.75  # exposed share of tensor-parallel traffic

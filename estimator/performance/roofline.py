@@ -14,6 +14,12 @@ from estimator.terms import Recompute
 from estimator.work import Work
 
 Seconds = NDArray[np.float64]
+
+FORMATS = ("half", "fp8", "fp4", "tf32", "fp32")
+"""Matrix formats with an efficiency of their own; fp64 counts as fp32."""
+
+EXPERT_KERNELS = 4.0
+"""Launches an expert, layer and forward pass where experts run in a Python loop (plain stacks)."""
 Switch = float | NDArray[np.float64]
 
 
@@ -22,11 +28,12 @@ class Execution:
     """How the software runs the work; every field a scalar or an array of shape (n,)."""
 
     value_bytes: Switch = 2.0  # of activations and of the weights that the matrices read
-    narrow: Switch = 0.0  # 1: fp8 matrices; 2: 4-bit matrices
+    format: Switch = 0.0  # of the matrices: index into FORMATS
     eager_attention: Switch = 0.0  # 1: scores go through memory and the full square is computed
     quantised: Switch = 0.0  # 1: the frozen base is stored in 4 bit
     optimizer_bytes: Switch = 30.0  # read and written a trainable parameter and step
     plain: Switch = 0.0  # 1: plain Python stack (Hugging Face, adapters), 0: lean (Megatron, compiled, graphs)
+    fused: Switch = 0.0  # 1: norms, activations and losses in fused kernels (Transformer Engine, XLA, torch.compile)
     tuned: Switch = 0.0  # 1: tuned by a vendor, as in MLPerf
     compiled: Switch = 0.0  # 1: torch.compile, XLA
     channels_last: Switch = 0.0  # 1: NHWC convolutions
@@ -41,6 +48,21 @@ class DeviceTime:
     memory: Seconds  # elementwise, dequantisation, weight reads
     optimizer: Seconds
     host: Seconds
+
+
+def format_code(name: str) -> float:
+    """Index into `FORMATS` of a precision's name (`estimator.precision.FORMATS`)."""
+    kind = {"fp8": "fp8", "mxfp8": "fp8", "int8": "fp8", "nvfp4": "fp4", "tf32": "tf32", "fp32": "fp32", "fp64": "fp32"}
+    return float(FORMATS.index(kind.get(name, "half")))
+
+
+def format_scale(run: Execution, c: Constants) -> float | Seconds:
+    """Matrix efficiency of each row's format over that of 16 bit."""
+    code = np.asarray(run.format, int)
+    scales = [1.0, c.narrow, c.tiny, c.tf32, c.single]
+    if code.ndim == 0:
+        return scales[int(code)]
+    return np.asarray(np.choose(code, scales), float)
 
 
 def passes(work: Work, layout: Layout) -> tuple[Seconds, Seconds]:
@@ -69,15 +91,16 @@ def device_time(work: Work, hardware: Hardware, layout: Layout, run: Execution, 
 
     peak = hardware.matmul_tflops * hardware.sustained
     speed = np.sqrt(peak / 312.0)
-    narrow = np.asarray(run.narrow)
-    scale = np.where(narrow == 0, 1.0, np.where(narrow == 1, c.narrow, c.tiny))
+    scale = format_scale(run, c)
     tokens = layout.micro_batch * work.tokens / layout.context
     width = np.maximum(np.asarray(work.hidden, float), 64.0)
     thin = np.where(np.asarray(layout.tensor) > 1, c.split * np.sqrt(layout.tensor) / width * speed, 0.0)
     few = np.where(np.asarray(work.tokens) > 1, c.fill * speed * speed / tokens, 0.0)
-    slow = (1.0 + thin + few) / (peak * 1e12 * c.matmul * scale)
-    dense = samples / cut * matrix * (work.matmul_flops + work.expert_flops / c.expert + work.grouped_flops / c.grouped)
-    matmul = dense * slow
+    slow = (1.0 + thin + few) / (peak * 1e12 * c.matmul * scale * np.where(run.fused, c.vendor, 1.0))
+    inner = work.expert_params / np.maximum(3.0 * work.layers * work.experts * width, 1.0)  # width of one expert
+    routed = (1.0 + c.expert_width * speed / np.maximum(inner, 64.0)) / c.expert
+    dense = samples / cut * matrix * (work.matmul_flops + work.expert_flops * routed + work.grouped_flops / c.grouped)
+    matmul = dense * slow * np.where(np.asarray(work.backward_ratio) < 1.9, c.frozen, 1.0)
     eager = np.asarray(run.eager_attention)
     rate = np.where(eager > 0, 0.5 * c.matmul * hardware.sustained, c.attention)
     scores = samples / cut * (3.5 + (matrix - 1.0 - work.backward_ratio)) * work.attention_flops
@@ -86,15 +109,14 @@ def device_time(work: Work, hardware: Hardware, layout: Layout, run: Execution, 
     bandwidth = hardware.memory_gbps * 1e9 * c.memory
     values = samples / cut * other * work.elementwise_values
     weights = (work.params - work.expert_params * (1.0 - 1.0 / layout.expert)) / cut
-    moved = values * run.value_bytes * c.traffic + micros * weights * matrix * (
-        run.value_bytes + run.quantised * (c.dequantise - run.value_bytes)
-    )
+    moved = values * run.value_bytes * np.where(
+        run.fused, c.traffic * c.fused, c.traffic
+    ) + micros * weights * matrix * (run.value_bytes + run.quantised * (c.dequantise - run.value_bytes))
     memory = moved / bandwidth
     shards = np.where(np.asarray(layout.sharding) >= 1, layout.data, 1.0)
     optimizer = work.trainable_params * run.optimizer_bytes / (cut * shards) / bandwidth
 
-    host = (
-        micros * work.kernels / layout.pipeline * (matrix * c.launch_us * 1e-6) * np.where(run.plain, c.plain, 1.0)
-        + c.step_ms * 1e-3
-    )
+    loops = work.kernels + run.plain * EXPERT_KERNELS * work.experts * work.layers
+    host = micros * loops / layout.pipeline * (matrix * c.launch_us * 1e-6) * np.where(run.plain, c.plain, 1.0)
+    host = host + c.step_ms * 1e-3
     return DeviceTime(matmul, memory, optimizer, host)

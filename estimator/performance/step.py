@@ -51,7 +51,7 @@ def step_time(
     """Time of one optimizer step; every input broadcasts to shape (n,).
 
     Device and host work at the same time: busy = (device^4 + host^4)^(1/4). Traffic that compute waits for is added;
-    gradient and weight traffic runs beside it: (busy^3 + wire^3)^(1/3). The pipeline bubble lengthens the busy part by
+    gradient and weight traffic runs beside it: (busy^p + wire^p)^(1/p), p = `overlap`. The pipeline bubble lengthens the busy part by
     bubble x (p - 1) / (micro-batches x virtual stages). Loading runs beside everything; only the excess shows.
     """
     run = execution if execution is not None else Execution()
@@ -65,7 +65,7 @@ def step_time(
     stretch = c.bubble * (layout.pipeline - 1.0) / (layout.grad_accum * layout.virtual_stages)
     bubble = (busy + wire.blocking) * stretch
     core = busy + wire.blocking + bubble
-    moved = np.cbrt(core * core * core + wire.hidden * wire.hidden * wire.hidden)
+    moved = _norm(core, wire.hidden, c.overlap)
     loaded = _input(work, hardware, layout, c)
     total = np.maximum(moved, loaded)
     return StepTime(
@@ -77,6 +77,13 @@ def step_time(
         input=total - moved,
         total=total,
     )
+
+
+def _norm(a: Seconds, b: Seconds, p: float | Seconds) -> Seconds:
+    """(a^p + b^p)^(1/p), shape (n,); p = 3 takes the short way."""
+    if isinstance(p, float) and p == 3.0:
+        return np.asarray(np.cbrt(a * a * a + b * b * b))
+    return np.asarray((a**p + b**p) ** (1.0 / p))
 
 
 def _input(work: Work, hardware: Hardware, layout: Layout, c: Constants) -> Seconds:
