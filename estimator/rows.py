@@ -155,7 +155,7 @@ def seq_len_of(row: Row) -> float:
     if not math.isnan(row.seq_len):
         return row.seq_len
     if row.method is not Method.PRETRAIN:
-        return INSTRUCTION_TOKENS * min(_or(row.micro_batch, 1.0), 16.0) ** 0.3
+        return float(INSTRUCTION_TOKENS * min(_or(row.micro_batch, 1.0), 16.0) ** 0.3)
     return min(DEFAULT_SEQ_LEN, row.model.max_seq_len or DEFAULT_SEQ_LEN)
 
 

@@ -62,7 +62,8 @@ def format_scale(run: Execution, c: Constants) -> float | Seconds:
     scales = [1.0, c.narrow, c.tiny, c.tf32, c.single]
     if code.ndim == 0:
         return scales[int(code)]
-    return np.asarray(np.choose(code, scales), float)
+    picked: Seconds = np.select([code == i for i in range(len(scales))], scales)
+    return picked
 
 
 def passes(work: Work, layout: Layout) -> tuple[Seconds, Seconds]:
