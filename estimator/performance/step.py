@@ -52,7 +52,8 @@ def step_time(
 
     Device and host work at the same time: busy = (device^4 + host^4)^(1/4). Traffic that compute waits for is added;
     gradient and weight traffic runs beside it: (busy^p + wire^p)^(1/p), p = `overlap`. The pipeline bubble
-    lengthens the busy part by bubble x (stages - 1) / (micro-batches x virtual stages). Loading runs beside everything; only the excess shows.
+    lengthens the busy part by bubble x (stages - 1) / (micro-batches x virtual stages).
+    Loading runs beside everything; only the excess shows.
     """
     run = execution if execution is not None else Execution()
     c = constants if constants is not None else fitted()
