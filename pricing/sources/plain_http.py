@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from email.utils import parsedate_to_datetime
+from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -56,8 +58,17 @@ def http_client(settings: SourceSettings, url: str) -> httpx.Client:
         headers={"Accept-Encoding": "gzip", "User-Agent": "gpu-cost-estimator"},
         limits=httpx.Limits(max_connections=32, max_keepalive_connections=16),
         follow_redirects=False,
+        verify=_tls(),
         trust_env=not is_loopback(url),
     )
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """Made once: reading the certificates takes longer than a page."""
+    import httpx
+
+    return httpx.create_ssl_context()
 
 
 def get(
