@@ -1,0 +1,125 @@
+"""`benchmarks`: the measurements behind every estimate, the fit on them, and how well it predicts unseen ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from estimator.cli.flags import FormatOption, OutputOption, PlainOption, surroundings
+from estimator.cli.numbers import UNKNOWN, figure
+from estimator.cli.output import Column, as_csv, as_json, as_table, chosen_format, emit
+
+benchmarks = typer.Typer(
+    help="Measurements: list them, add your own, fit the model on them, evaluate it.", no_args_is_help=True
+)
+
+FIELDS = (
+    "id", "source", "date", "model", "task", "params_m", "gpu", "gpus", "nodes", "precision", "micro_batch",
+    "global_batch", "seq_len", "image_size", "framework", "throughput", "unit", "scope", "quality", "notes",
+)  # fmt: skip
+_NUMBERS = ("params_m", "gpus", "nodes", "micro_batch", "global_batch", "seq_len", "image_size", "throughput")
+_COLUMNS = (
+    Column("model", lambda r: r["model"] or UNKNOWN),
+    Column("GPUs", lambda r: f"{figure(r['gpus'])} x {r['gpu'] or UNKNOWN}"),
+    Column("precision", lambda r: r["precision"] or UNKNOWN),
+    Column("batch", lambda r: figure(r["global_batch"], 6), right=True),
+    Column("length", lambda r: figure(r["seq_len"] or r["image_size"], 6), right=True),
+    Column("throughput", lambda r: figure(r["throughput"], 5), right=True),
+    Column("unit", lambda r: f"{r['unit'] or UNKNOWN}{' per GPU' if r['scope'] == 'per_gpu' else ''}"),
+    Column("date", lambda r: r["date"] or UNKNOWN),
+    Column("source", lambda r: r["source"][:70]),
+)
+
+
+@benchmarks.command("list")
+def list_measurements(
+    model: Annotated[str | None, typer.Option("--model", "-m", help="Name or pattern.", show_default=False)] = None,
+    gpu: Annotated[str | None, typer.Option("--gpu", "-g", help="Name or pattern.", show_default=False)] = None,
+    source: Annotated[str | None, typer.Option("--source", help="Pattern.", show_default=False)] = None,
+    precision: Annotated[str | None, typer.Option("--precision", help="Name or pattern.", show_default=False)] = None,
+    task: Annotated[str | None, typer.Option("--task", help="Name or pattern.", show_default=False)] = None,
+    top: Annotated[int, typer.Option("--top", "-n", min=0, help="At most this many; 0 = all.")] = 0,
+    format: FormatOption = None,
+    output: OutputOption = None,
+    no_color: PlainOption = False,
+) -> None:
+    """List measured training throughputs with their sources."""
+    from estimator.cli.catalogue import listing
+
+    wanted = {"model": model, "gpu": gpu, "source": source, "precision": precision, "task": task}
+    rows = _measured({key: value for key, value in wanted.items() if value is not None})
+    listing("benchmarks", rows[:top] if top else rows, _COLUMNS, format, output, no_color, fields=FIELDS)
+
+
+def _measured(wanted: dict[str, str]) -> list[dict[str, Any]]:
+    from fnmatch import fnmatchcase
+
+    import numpy as np
+
+    from benchmarks_db.errors import UnknownName
+    from benchmarks_db.measurements import load
+
+    table = load()
+    keep = np.ones(len(table), bool)
+    for key, pattern in wanted.items():
+        codes, vocabulary = table.codes(key)
+        text = pattern.strip().casefold()
+        names = [str(word).casefold() for word in vocabulary]
+        hits = [i for i, name in enumerate(names) if name == text or fnmatchcase(name, text)]
+        hits = hits or [i for i, name in enumerate(names) if text and text in name]
+        if not hits:
+            raise UnknownName(key, pattern, [str(word) for word in vocabulary if word], field=f"--{key}")
+        keep &= np.isin(codes, hits)
+    rows = table.rows(np.flatnonzero(keep).tolist())
+    return [
+        {name: (float(row[name]) if row[name] and name in _NUMBERS else row[name] or None) for name in FIELDS}
+        for row in rows
+    ]
+
+
+@benchmarks.command()
+def fit(
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the constants here.", show_default=False),
+    ] = None,
+) -> None:
+    """Fit the efficiencies of the performance model on the measurements."""
+    from estimator.performance.fit import fit_all
+
+    emit(fit_all(output), None)
+
+
+@benchmarks.command()
+def evaluate(
+    format: FormatOption = None,
+    output: OutputOption = None,
+    no_color: PlainOption = False,
+) -> None:
+    """Cross-validate on held-out models, GPUs and sources, beside a constant utilisation, and print the errors."""
+    from estimator.evaluate import evaluate as table
+
+    here = surroundings(no_color=no_color, output=output)
+    how = chosen_format(format, output)
+    rows: list[dict[str, Any]] = table()
+    names = list(rows[0]) if rows else []
+    if how == "json":
+        emit(as_json({"version": "1", "evaluation": rows}), output)
+    elif how == "csv":
+        emit(as_csv(rows, names), output)
+    else:
+        columns = [
+            Column(name.replace("_", " "), lambda r, key=name: _cell(r[key]), right=_numeric(rows, name))  # type: ignore[misc]
+            for name in names
+        ]
+        emit(as_table(rows, columns, how, here), output)
+
+
+def _cell(value: Any) -> str:
+    return UNKNOWN if value is None else figure(value) if isinstance(value, float | int) else str(value)
+
+
+def _numeric(rows: list[dict[str, Any]], name: str) -> bool:
+    return all(isinstance(row[name], float | int | None) for row in rows)

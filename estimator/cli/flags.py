@@ -1,0 +1,38 @@
+"""The flags that many commands share, and the surroundings they make with the environment (flags win)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from estimator.cli.settings import Settings, settings
+
+FormatOption = Annotated[
+    str | None,
+    typer.Option("--format", "-f", metavar="FORMAT", help="table, json, csv or markdown.", show_default=False),
+]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Write here instead of standard output.", show_default=False),
+]
+OfflineOption = Annotated[bool, typer.Option("--offline", help="Touch no network; use what is stored or shipped.")]
+PlainOption = Annotated[bool, typer.Option("--no-color", help="No colour (also: NO_COLOR).")]
+MaxAgeOption = Annotated[
+    str | None,
+    typer.Option("--max-age", metavar="DURATION", help="Use no price older than this: 48h, 7d.", show_default=False),
+]
+
+
+def surroundings(*, offline: bool = False, no_color: bool = False, output: Path | None = None) -> Settings:
+    """The environment's settings with the shared flags laid over them."""
+    found = settings()
+    to_file = output is not None and str(output) != "-"
+    return replace(
+        found,
+        offline=found.offline or offline,
+        color=found.color and not no_color and not to_file,
+        terminal=found.terminal and not to_file,
+    )

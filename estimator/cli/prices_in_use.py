@@ -1,0 +1,24 @@
+"""Which offers does a command plan with: the store's and the shipped ones, no older than asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from estimator.cli.settings import Settings
+from estimator.quantities import parse_hours
+
+if TYPE_CHECKING:
+    from estimator.workload import Workload
+    from pricing.offers import OfferTable
+
+
+def offers_in_use(workload: Workload, here: Settings, max_age: str | None) -> OfferTable:
+    """The market of this moment; PricesUnavailable when --max-age leaves nothing."""
+    from pricing.offers import current_offers
+
+    return current_offers(
+        now=here.now,
+        max_age_hours=parse_hours(max_age, field="--max-age") if max_age is not None else None,
+        offline=here.offline,
+        accelerators="any" if workload.constraints.accelerators == "any" else "gpu",
+    )

@@ -1,0 +1,67 @@
+"""What do the environment and the terminal say? Read once here, passed on as values."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from benchmarks_db.errors import WorkloadError
+from estimator.quantities import parse_bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The surroundings of one command."""
+
+    now: datetime  # UTC
+    offline: bool
+    data_dir: Path
+    database_url: str | None
+    color: bool  # styles are welcome on standard output
+    terminal: bool  # standard output is a terminal
+    debug: bool
+
+
+def settings(environ: Mapping[str, str] | None = None) -> Settings:
+    """The settings of this process; WorkloadError names a variable that cannot be read."""
+    env = os.environ if environ is None else environ
+    terminal = sys.stdout.isatty()
+    return Settings(
+        now=_now(env.get("ESTIMATOR_NOW", "")),
+        offline=_switch(env, "ESTIMATOR_OFFLINE"),
+        data_dir=_data_dir(env.get("ESTIMATOR_DATA_DIR", "")),
+        database_url=env.get("ESTIMATOR_DATABASE_URL") or None,
+        color=terminal and not env.get("NO_COLOR") and env.get("TERM") != "dumb",
+        terminal=terminal,
+        debug=_switch(env, "ESTIMATOR_DEBUG"),
+    )
+
+
+def _switch(env: Mapping[str, str], name: str) -> bool:
+    text = env.get(name, "").strip()
+    return bool(text) and parse_bool(text, field=name)
+
+
+def _now(text: str) -> datetime:
+    """`ESTIMATOR_NOW` (ISO 8601, UTC when it names no zone) or the clock."""
+    if not text.strip():
+        return datetime.now(UTC)
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise WorkloadError(
+            f"{text!r} is not a date and time", field="ESTIMATOR_NOW", value=text, nearest=("2026-11-30T12:00:00Z",)
+        ) from None
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def _data_dir(text: str) -> Path:
+    if text.strip():
+        return Path(text).expanduser()
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir("gpu-cost-estimator", appauthor=False))
