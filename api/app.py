@@ -11,7 +11,7 @@ from api import problems
 from api.deps import Planners
 from api.limits import BodyLimit
 from api.problems import Problem
-from api.routes import catalogue, health, manual
+from api.routes import catalogue, health, manual, plan
 from api.settings import Settings, from_environment
 from benchmarks_db.errors import EstimatorError
 
@@ -41,7 +41,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.planners = Planners(configured.planners)
     app.add_middleware(BodyLimit, limit=configured.max_body_bytes)
     problems.install(app)
-    for room in (catalogue, health, manual):
+    for room in (plan, catalogue, health, manual):
         app.include_router(room.router)
     return app
 

@@ -13,18 +13,7 @@ Row = dict[str, Cell]
 class RowsIn(BaseModel):
     """Rows to predict; columns as in the interface contract, unknown ones pass through."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [
-                {
-                    "rows": [
-                        {"model": "llama3-8b", "gpu": "H100-SXM5-80GB", "gpus": 8, "micro_batch": 1, "seq_len": 4096}
-                    ]
-                }
-            ]
-        },
-    )
+    model_config = ConfigDict(extra="forbid")
 
     rows: list[Row] = Field(min_length=1)
 

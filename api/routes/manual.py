@@ -46,8 +46,8 @@ def page(openapi: Mapping[str, Any]) -> str:
 
 
 def _operation(openapi: Mapping[str, Any], path: str, method: str, operation: Mapping[str, Any]) -> str:
-    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
-    fields = list(_parameters(operation)) or list(_fields(openapi, body or {}))
+    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+    fields = list(_parameters(operation)) or list(_fields(openapi, body.get("schema", {})))
     rows = "".join(
         f"<tr><td><code>{escape(name)}</code></td><td>{escape(kind)}</td><td>{escape(text)}</td></tr>"
         for name, kind, text in fields
@@ -56,17 +56,19 @@ def _operation(openapi: Mapping[str, Any], path: str, method: str, operation: Ma
     heading = f"<h2><code>{method.upper()} {escape(path)}</code></h2>"
     return (
         f'<section id="{escape(operation.get("operationId", path))}">{heading}'
-        f"<p>{escape(operation.get('description', ''))}</p>{_call(openapi, path, method, body)}{table}</section>"
+        f"<p>{escape(operation.get('description', ''))}</p>{_calls(path, body)}{table}</section>"
     )
 
 
-def _call(openapi: Mapping[str, Any], path: str, method: str, body: Mapping[str, Any] | None) -> str:
-    examples = _resolved(openapi, body or {}).get("examples")
-    if method == "get":
+def _calls(path: str, body: Mapping[str, Any]) -> str:
+    """How to call an operation from a shell, once for each example of its body."""
+    if not body:
         return f"<pre>curl http://127.0.0.1:8000{escape(path)}</pre>"
-    data = json.dumps(examples[0]) if examples else "{...}"
-    call = f"curl http://127.0.0.1:8000{path} -H 'content-type: application/json' \\\n    -d '{data}'"
-    return f"<pre>{escape(call)}</pre>"
+    call = f"curl http://127.0.0.1:8000{path} -H 'content-type: application/json' \\\n    -d "
+    return "".join(
+        f"<p>{escape(example['summary'])}:</p><pre>{escape(call)}'{escape(json.dumps(example['value']))}'</pre>"
+        for example in body.get("examples", {}).values()
+    )
 
 
 def _parameters(operation: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:

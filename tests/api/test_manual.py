@@ -22,3 +22,15 @@ def test_every_operation_has_a_stable_name_and_says_what_it_answers(client: Test
     assert len(set(names)) == len(names)
     assert all(operation["description"] for operation in operations)
     assert {"list_gpus", "list_models", "list_instances", "list_offers", "list_benchmarks", "health"} <= set(names)
+
+
+def test_every_example_of_the_openapi_document_is_answered(client: TestClient) -> None:
+    sent = 0
+    for path, item in client.get("/openapi.json").json()["paths"].items():
+        body = item.get("post", {}).get("requestBody", {}).get("content", {}).get("application/json", {})
+        for example in body.get("examples", {}).values():
+            answer = client.post(path, json=example["value"])
+            assert answer.status_code == 200, answer.text
+            assert example["summary"] in client.get("/docs").text
+            sent += 1
+    assert sent >= 4

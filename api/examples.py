@@ -1,0 +1,47 @@
+"""Requests that a reader can send as they are: shown in the OpenAPI document and on `/docs`, sent by a test."""
+
+from __future__ import annotations
+
+from fastapi.openapi.models import Example
+
+PLAN: dict[str, Example] = {
+    "lora": {
+        "summary": "LoRA fine-tuning of an 8B model within a day",
+        "value": {
+            "model": "llama3-8b",
+            "method": "lora",
+            "tokens": "50M",
+            "seq_len": 2048,
+            "global_batch": 64,
+            "constraints": {"deadline": "24h"},
+        },
+    },
+    "resnet": {
+        "summary": "90 epochs of ImageNet on one machine, own ones included",
+        "value": {
+            "model": "resnet50",
+            "method": "pretrain",
+            "images": 1281167,
+            "epochs": 90,
+            "precision": "fp16",
+            "own": [{"name": "lab", "gpu": "RTX-3090", "gpus_per_node": 8, "usd_per_hour": 0.4}],
+            "constraints": {"max_nodes": 1},
+        },
+    },
+}
+
+ESTIMATE: dict[str, Example] = {
+    "cards": {
+        "summary": "GTX 1080 Ti or RTX 3080?",
+        "value": {"model": "resnet50", "images": "50k", "constraints": {"gpus": ["GTX-1080Ti", "RTX-3080"]}},
+    },
+}
+
+PREDICT: dict[str, Example] = {
+    "row": {
+        "summary": "One configuration, as a row of measurements without its result",
+        "value": {
+            "rows": [{"model": "llama3-8b", "gpu": "H100-SXM5-80GB", "gpus": 8, "micro_batch": 1, "seq_len": 4096}]
+        },
+    },
+}
