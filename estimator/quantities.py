@@ -14,8 +14,8 @@ from datetime import date, time
 
 from benchmarks_db.errors import WorkloadError
 
-_NUMBER = r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d[\d_]*)?(?:\.\d[\d_]*|\.)?(?:[eE][+-]?\d+)?"
-_QUANTITY = re.compile(rf"(?P<number>{_NUMBER})\s*(?P<unit>[^\d\s].*)?", re.DOTALL)
+_NUMBER = r"[+-]?(?:(?:\d{1,3}(?:,\d{3})+|\d[\d_]*)(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d+)?"
+_QUANTITY = re.compile(rf"(?P<number>{_NUMBER})\s*(?P<unit>[^\d\s].*)?", re.DOTALL | re.ASCII)
 
 _SCALES: Mapping[str, float] = {
     "": 1.0,
@@ -174,7 +174,7 @@ def _split(value: object, field: str | None, shape: str, *, shown: object = None
             return _finite(float(value), shown, field), ""
         except OverflowError:
             raise WorkloadError(f"{_shown(shown)} is too large to be real", field=field, value=shown) from None
-    text = value.strip().replace(" ", " ")
+    text = value.replace("\xa0", " ").strip()
     match = _QUANTITY.fullmatch(text) if len(text) <= 64 else None
     digits = match["number"].replace(",", "").replace("_", "") if match else ""
     if match is None or not any(c.isdigit() for c in digits):
