@@ -23,6 +23,9 @@ LONGEST_OVER_MEAN = 2.0
 WITHOUT_LOGITS = ("text-classification", "text-embedding", "retrieval", "reranking")
 """Tasks of language models that never project onto the vocabulary."""
 
+SENTENCE_TOKENS = 100.0
+"""Tokens of a sample of text embedding, where a row states no length: sentence pairs."""
+
 _FORMATS = {
     "fp64": Precision.FP64,
     "fp32": Precision.FP32,
@@ -52,7 +55,7 @@ def row_memory(prepared: Prepared, *, constants: MemoryConstants = DEFAULT) -> R
         method=[row.method for row in rows],
         precision=[precision_of(row) for row in rows],
         optimizer=[optimizer_of(row) for row in rows],
-        attention=[attention_of(row) for row in rows],
+        attention=[_attention(row) for row in rows],
         stack=stack,
         constants=constants,
     )
@@ -92,15 +95,21 @@ def optimizer_of(row: Row) -> Optimizer:
     return Optimizer.ADAMW
 
 
+def _attention(row: Row) -> str:
+    """The row's attention; unsloth brings a fused kernel for cards that PyTorch has none for."""
+    return "flash" if "unsloth" in row.framework else attention_of(row)
+
+
 def _longest(work: Work, rows: Sequence[Row], stack: Stack) -> Work:
-    """The work of the longest sample (where memory peaks), with the adapter rank of the program; no logits without head."""
+    """The work of the longest sample (where memory peaks), with the program's adapter rank; no logits without head."""
     peak = np.broadcast_to(np.asarray(stack.peak_tokens, float), (len(rows),))
     rank = np.broadcast_to(np.asarray(stack.lora_rank, float), (len(rows),))
     stretch = np.ones(len(rows))
     for i, row in enumerate(rows):
         if row.language and math.isnan(row.seq_len) and row.method is not Method.PRETRAIN:
-            stretch[i] = LONGEST_OVER_MEAN if math.isnan(peak[i]) else peak[i] / seq_len_of(row)
-    adapters = np.array([row.method in (Method.LORA, Method.QLORA) for row in rows])
+            usual = SENTENCE_TOKENS if "embedding" in row.task else peak[i]
+            stretch[i] = LONGEST_OVER_MEAN if math.isnan(usual) else usual / seq_len_of(row)
+    adapters = np.array([row.method in (Method.LORA, Method.QLORA) for row in rows], bool)
     trained = np.asarray(work.trainable_params, float)
     ranked = np.where(adapters & ~np.isnan(rank), trained * rank / 16.0, trained)
     logits = np.array([not any(task in row.task for task in WITHOUT_LOGITS) for row in rows], float)

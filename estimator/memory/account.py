@@ -122,8 +122,9 @@ def bytes_of(
     plain = recipe(method=method, precision=precision, optimizer=optimizer, double_quant=double_quant)
     if stack is ORDINARY:
         return plain
-    half = [precision] if isinstance(precision, Precision) else precision
-    return adjust(plain, stack, np.array([MIXED.get(p, 0) for p in half]))
+    if isinstance(precision, Precision):
+        return adjust(plain, stack, np.asarray(MIXED.get(precision, 0)))
+    return adjust(plain, stack, np.array([MIXED.get(p, 0) for p in precision]))
 
 
 MIXED = {Precision.FP16: 1, Precision.BF16: 2, Precision.AUTO: 2, Precision.FP8: 3}
@@ -185,7 +186,12 @@ def stages(
     whole_stored, whole_working = _undivided(t, np.asarray(layout.recompute), np.asarray(stack.sequence_parallel))
     depth = np.where(p > 1, 1 + (p - 1) / (p * v) * (v > 1), 1.0)
     in_flight = np.minimum(p, np.maximum(np.asarray(layout.grad_accum, float), 1.0))
+    quantised = np.asarray(bytes_.dequantised) > 0
+    on_host = np.asarray(stack.host_checkpoints) * (np.asarray(layout.recompute) >= Recompute.FULL)
+    stored_whole = np.asarray(layout.recompute) == Recompute.NONE
     value_bytes = np.asarray(bytes_.activation) * constants.activation_factor
+    value_bytes = value_bytes * np.where(quantised, constants.quantised_factor, 1.0)
+    value_bytes = value_bytes * np.where(adapters & stored_whole, constants.adapter_factor, 1.0)
     loss = w["logits_values"] * constants.logits_bytes * stack.logits_share / (t * c)
 
     gpus = np.asarray(layout.gpus, float)
@@ -218,7 +224,7 @@ def stages(
         partial = (zero >= Sharding.ZERO1) & (zero <= Sharding.ZERO2) & (group > 1)
         bucket = bucket + np.where(partial, 2 * bytes_.embedding * np.minimum(whole, BUCKET_VALUES), 0.0)
         dequantised = np.asarray(bytes_.dequantised) * layer
-        stored = values * flights * depth / p * (1 - stack.host_checkpoints) * whole_stored + working * whole_working
+        stored = values * flights * depth / p * (1 - on_host) * whole_stored + working * whole_working
         return Parts(
             weights=weights,
             gradients=gradients,
