@@ -49,10 +49,11 @@ def command(*words: str) -> Callable[[], object]:
 
 
 def figures(repeat: int) -> list[dict[str, object]]:
+    from estimator.predict import predict_rows
+
     from estimator import Workload, estimate, plan
     from estimator.job import job_of
     from estimator.machines import fleet_of, kinds_of
-    from estimator.predict import predict_rows
     from estimator.search import search
     from pricing.offers import current_offers
 
@@ -72,7 +73,7 @@ def figures(repeat: int) -> list[dict[str, object]]:
     searching = seconds(lambda: search(job, fleet), repeat)
 
     from estimator.performance import step_time
-    from estimator.search import constants_of, execution_of
+    from estimator.search import constants, execution
 
     best = search(job, fleet)
     many = np.resize(np.arange(len(best.row)), 100_000)
@@ -80,10 +81,8 @@ def figures(repeat: int) -> list[dict[str, object]]:
     from estimator.search import pick
 
     hardware, layout = take(best.hardware, many), pick(best.layout, many)
-    execution, constants = execution_of(job), constants_of(job)
-    stepping = seconds(
-        lambda: step_time(job.work, hardware, layout, execution=execution, constants=constants), repeat
-    )
+    run, fitted = execution(job), constants(job)
+    stepping = seconds(lambda: step_time(job.work, hardware, layout, execution=run, constants=fitted), repeat)
 
     sample = ROOT / "benchmarks_db" / "data" / "measurements" / "llm.csv"
     with sample.open(encoding="utf-8", newline="") as lines:
@@ -96,7 +95,9 @@ def figures(repeat: int) -> list[dict[str, object]]:
     peer = llm_analysis(repeat)
     return [
         row("one estimate in process", one * 1e3, "ms", peer and one / peer, "x llm-analysis"),
-        row("plan, LoRA 8B, whole snapshot, in process", plan_lora * 1e3, "ms", 60 / (plan_lora * 1e3), "x target rate"),
+        row(
+            "plan, LoRA 8B, whole snapshot, in process", plan_lora * 1e3, "ms", 60 / (plan_lora * 1e3), "x target rate"
+        ),
         row("plan, 70B pretraining, whole snapshot", plan_large * 1e3, "ms", 500 / (plan_large * 1e3), "x target rate"),
         row("search incl. memory and enumeration", evaluated / searching, "candidates/s", None, ""),
         row("step time alone", len(many) / stepping, "candidates/s", len(many) / stepping / 2e5, "x target"),

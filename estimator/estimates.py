@@ -10,6 +10,7 @@ import numpy as np
 from benchmarks_db.errors import WorkloadError
 from benchmarks_db.gpus import resolve_gpu
 from estimator.documents import EstimateDocument, EstimateEntry
+from estimator.explain import explained
 from estimator.job import Job, job_of
 from estimator.offered import GpuFilter, offered
 from estimator.planner import market_of
@@ -132,18 +133,17 @@ def _add(
     row = int(np.nanargmin(ways.cost)) if priced else int(np.argmin(ways.hours.p50))
     offer = ways.table.offer(int(ways.offer[row]))
     has_price = offer.price_usd_per_hour is not None
-    entries.append(
-        EstimateEntry(
-            **entry_of(
-                job,
-                ways.best,
-                ways.evidence,
-                int(ways.found[row]),
-                hours=ways.hours_of(row),
-                parts={"start_up": float(ways.hours.start_up[row]), "training": float(ways.hours.training[row])},
-                cost=ways.cost_of(row) if has_price else None,
-                price=price_of(offer, int(ways.nodes[row]), now),
-                offer=offer if has_price else None,
-            )
+    entry = EstimateEntry(
+        **entry_of(
+            job,
+            ways.best,
+            ways.evidence,
+            int(ways.found[row]),
+            hours=ways.hours_of(row),
+            parts={"start_up": float(ways.hours.start_up[row]), "training": float(ways.hours.training[row])},
+            cost=ways.cost_of(row) if has_price else None,
+            price=price_of(offer, int(ways.nodes[row]), now),
+            offer=offer if has_price else None,
         )
     )
+    entries.append(explained(job, entry, offer.cloud))

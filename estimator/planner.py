@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from benchmarks_db.errors import PricesUnavailable
 from estimator.documents import FrontierPoint, PlanDocument, PlanEntry
+from estimator.explain import explained
 from estimator.job import Job, job_of
 from estimator.machines import Kinds
 from estimator.offered import Offered, gpu_filter, offered
@@ -215,7 +216,7 @@ def _frontier(ways: Ways, front: Mask) -> list[FrontierPoint]:
 
 def _entry(job: Job, ways: Ways, row: int, rank: int, now: datetime, pareto: bool) -> PlanEntry:
     offer = ways.table.offer(int(ways.offer[row]))
-    return PlanEntry(
+    entry = PlanEntry(
         **entry_of(
             job,
             ways.best,
@@ -237,3 +238,4 @@ def _entry(job: Job, ways: Ways, row: int, rank: int, now: datetime, pareto: boo
         pareto=pareto,
         other_offers=int(ways.others[row]),
     )
+    return explained(job, entry, offer.cloud)

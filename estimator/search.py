@@ -17,15 +17,12 @@ from estimator.layout import Layout
 from estimator.layouts import REFUSALS, Limits, enumerate_layouts
 from estimator.machines import Fleet
 from estimator.memory import TIGHT, MemoryAccount
-from estimator.performance import Constants, Execution, StepTime, fitted, step_time
-from estimator.terms import Method, Precision, Software
+from estimator.performance import Constants, Execution, StepTime, constants_of, execution_of, step_time
 from estimator.workload import Workload
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Record = TypeVar("Record", Layout, StepTime, MemoryAccount)
-
-VALUE_BYTES = {Precision.FP64: 8.0, Precision.FP32: 4.0, Precision.TF32: 4.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +64,8 @@ def search(job: Job, fleet: Fleet) -> Found:
         job.work,
         take(hardware, candidates.row),
         candidates.layout,
-        execution=execution_of(job),
-        constants=constants_of(job),
+        execution=execution(job),
+        constants=constants(job),
     )
     unsure = candidates.verdict == TIGHT
     order = np.lexsort((candidates.memory.used, steps.total, unsure, candidates.row))
@@ -107,22 +104,24 @@ def limits_of(workload: Workload) -> Limits:
     )
 
 
-def execution_of(job: Job) -> Execution:
+def execution(job: Job) -> Execution:
     """How the software runs this work, as far as the step time depends on it."""
     asked = job.workload
-    precision = asked.precision
-    return Execution(
-        value_bytes=VALUE_BYTES.get(precision, 2.0),
-        narrow=1.0 if precision is Precision.FP8 else 0.0,
-        eager_attention=1.0 if job.attention == "eager" else 0.0,
-        quantised=1.0 if asked.method is Method.QLORA else 0.0,
-        plain=0.0 if asked.software is Software.TUNED or asked.compiled else 1.0,
+    return execution_of(
+        precision=job.memory_precision,
+        method=asked.method,
+        optimizer=asked.optimizer,
+        attention=job.attention,
+        compiled=bool(asked.compiled),
+        software=asked.software,
+        channels_last=job.channels_last,
+        real_data=job.real_data,
     )
 
 
-def constants_of(job: Job) -> Constants:
-    """The fitted constants of this family of models."""
-    return fitted("language" if job.language else "classic")
+def constants(job: Job) -> Constants:
+    """The fitted constants of this family of models and software."""
+    return constants_of(language=job.language, software=job.workload.software)
 
 
 def pick(record: Record, index: Ints) -> Record:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks_db.errors import PricesUnavailable, UnknownName
@@ -20,25 +21,23 @@ NOW = datetime(2026, 9, 1, tzinfo=UTC)
 LORA = {"model": "llama3-8b", "method": "lora", "tokens": "50M", "seq_len": 2048, "global_batch": 64}
 
 
-@pytest.fixture(scope="module")
-def market() -> OfferTable:
-    return current_offers(now=NOW)
+MARKET = current_offers(now=NOW)
 
 
-def planned(market: OfferTable, **changes: object) -> PlanDocument:
+def planned(market: OfferTable = MARKET, **changes: object) -> PlanDocument:
     return plan(Workload.model_validate(LORA | changes), offers=market, now=NOW)
 
 
-def test_a_lora_run_gets_plans_from_all_three_clouds_cheapest_first(market: OfferTable) -> None:
-    plans = planned(market).plans
+def test_a_lora_run_gets_plans_from_all_three_clouds_cheapest_first() -> None:
+    plans = planned().plans
     assert {p.cloud for p in plans} == {"aws", "gcp", "azure"}
     costs = [p.cost_usd.p50 for p in plans if p.cost_usd]
     assert costs == sorted(costs)
     assert [p.rank for p in plans] == list(range(1, 11))
 
 
-def test_a_plan_multiplies_out(market: OfferTable) -> None:
-    for p in planned(market, options={"top": 50}).plans:
+def test_a_plan_multiplies_out() -> None:
+    for p in planned(options={"top": 50}).plans:
         assert p.cost_usd is not None
         assert p.price.usd_per_hour == pytest.approx(p.price.usd_per_hour_instance * p.nodes)
         assert p.cost_usd.p50 == pytest.approx(p.hours.p50 * p.price.usd_per_hour)
@@ -52,18 +51,18 @@ def test_a_plan_multiplies_out(market: OfferTable) -> None:
         assert 0 < p.mfu <= 1
 
 
-def test_the_same_request_gives_the_same_document(market: OfferTable) -> None:
-    assert planned(market) == planned(market)
+def test_the_same_request_gives_the_same_document() -> None:
+    assert planned() == planned()
 
 
-def test_sorting_by_time_puts_the_fastest_first(market: OfferTable) -> None:
-    hours = [p.hours.p50 for p in planned(market, options={"sort": "time"}).plans]
+def test_sorting_by_time_puts_the_fastest_first() -> None:
+    hours = [p.hours.p50 for p in planned(options={"sort": "time"}).plans]
     assert hours == sorted(hours)
 
 
-def test_filters_keep_only_what_was_asked_for(market: OfferTable) -> None:
+def test_filters_keep_only_what_was_asked_for() -> None:
     asked = {"clouds": ["aws"], "regions": ["us-*"], "gpus": ["A10G", "L40S:4"], "markets": ["on-demand"]}
-    plans = planned(market, constraints=asked, options={"top": 40}).plans
+    plans = planned(constraints=asked, options={"top": 40}).plans
     assert plans
     for p in plans:
         assert p.cloud == "aws"
@@ -83,52 +82,52 @@ def test_filters_keep_only_what_was_asked_for(market: OfferTable) -> None:
         ({"clouds": ["azure"], "gpus": ["L4"]}, "gpu"),
     ],
 )
-def test_what_no_plan_satisfies_names_the_binding_limit(market: OfferTable, limits: dict, binding: str) -> None:
-    document = planned(market, constraints=limits)
+def test_what_no_plan_satisfies_names_the_binding_limit(limits: dict, binding: str) -> None:
+    document = planned(constraints=limits)
     assert document.plans == []
     assert document.binding == binding
     assert document.rejected[binding] > 0
 
 
-def test_a_model_too_large_for_the_card_binds_on_memory_and_says_what_would_fit(market: OfferTable) -> None:
+def test_a_model_too_large_for_the_card_binds_on_memory_and_says_what_would_fit() -> None:
     document = plan(
-        Workload(model="llama2-70b", method="full", tokens="1M", constraints={"gpus": ["T4:1"]}), offers=market, now=NOW
+        Workload(model="llama2-70b", method="full", tokens="1M", constraints={"gpus": ["T4:1"]}), offers=MARKET, now=NOW
     )
     assert document.plans == []
     assert document.binding == "memory"
     assert document.hints
 
 
-def test_own_machines_rank_beside_cloud_offers_and_may_cost_nothing(market: OfferTable) -> None:
+def test_own_machines_rank_beside_cloud_offers_and_may_cost_nothing() -> None:
     own = [{"name": "lab", "gpu": "RTX-3090", "gpus_per_node": 8, "nodes": 1, "usd_per_hour": 0}]
-    best = planned(market, own=own).plans[0]
+    best = planned(own=own).plans[0]
     assert (best.cloud, best.instance_type, best.market, best.nodes) == ("own", "lab", "own", 1)
     assert best.cost_usd is not None
     assert best.cost_usd.p50 == 0
 
 
-def test_a_cloud_that_nobody_knows_is_refused_with_a_suggestion(market: OfferTable) -> None:
+def test_a_cloud_that_nobody_knows_is_refused_with_a_suggestion() -> None:
     with pytest.raises(UnknownName, match="aws") as caught:
-        planned(market, constraints={"clouds": ["awz"]})
+        planned(constraints={"clouds": ["awz"]})
     assert caught.value.field == "constraints.clouds"
 
 
-def test_no_usable_price_is_an_error_of_its_own(market: OfferTable) -> None:
-    nothing = market.select(np.zeros(len(market), dtype=bool))
+def test_no_usable_price_is_an_error_of_its_own() -> None:
+    nothing = MARKET.select(np.zeros(len(MARKET), dtype=bool))
     with pytest.raises(PricesUnavailable):
         planned(nothing)
 
 
-def test_dearer_places_are_counted_not_listed(market: OfferTable) -> None:
-    plans = planned(market, options={"top": 100}).plans
+def test_dearer_places_are_counted_not_listed() -> None:
+    plans = planned(options={"top": 100}).plans
     assert len({(p.cloud, p.instance_type, p.market, p.nodes) for p in plans}) == len(plans)
     assert any(p.other_offers > 0 for p in plans)
 
 
-def test_the_frontier_falls_in_cost_as_it_rises_in_hours(market: OfferTable) -> None:
-    front = planned(market).frontier
+def test_the_frontier_falls_in_cost_as_it_rises_in_hours() -> None:
+    front = planned().frontier
     assert len(front) > 2
-    for fast, slow in zip(front, front[1:], strict=False):
+    for fast, slow in pairwise(front):
         assert fast.hours < slow.hours
         assert fast.cost_usd > slow.cost_usd
 
@@ -146,19 +145,19 @@ def test_the_pareto_front_holds_exactly_what_nothing_beats(drawn: list[tuple[int
     assert pareto_front(hours, cost).tolist() == [not b for b in beaten]
 
 
-few = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(max_examples=25, deadline=None)
 
 
 @few
 @given(factor=st.floats(0.05, 0.999), pick=st.integers(0, 9))
-def test_a_lower_price_for_the_same_hardware_never_ranks_worse(market: OfferTable, factor: float, pick: int) -> None:
-    before = planned(market).plans[pick]
+def test_a_lower_price_for_the_same_hardware_never_ranks_worse(factor: float, pick: int) -> None:
+    before = planned().plans[pick]
     same = (
-        (market.instance_type == before.instance_type)
-        & (market.market == before.market)
-        & (market.cloud == before.cloud)
+        (MARKET.instance_type == before.instance_type)
+        & (MARKET.market == before.market)
+        & (MARKET.cloud == before.cloud)
     )
-    cheaper = replace(market, usd_per_hour=np.where(same, market.usd_per_hour * factor, market.usd_per_hour))
+    cheaper = replace(MARKET, usd_per_hour=np.where(same, MARKET.usd_per_hour * factor, MARKET.usd_per_hour))
     after = [
         p
         for p in planned(cheaper).plans
@@ -171,9 +170,9 @@ def test_a_lower_price_for_the_same_hardware_never_ranks_worse(market: OfferTabl
 
 @few
 @given(tokens=st.floats(1e5, 1e12), more=st.floats(1.0, 100.0))
-def test_more_tokens_never_cost_less(market: OfferTable, tokens: float, more: float) -> None:
+def test_more_tokens_never_cost_less(tokens: float, more: float) -> None:
     less_cost, more_cost = (
-        planned(market, tokens=t, constraints={"gpus": ["H100:8"]}).plans[0].cost_usd for t in (tokens, tokens * more)
+        planned(tokens=t, constraints={"gpus": ["H100:8"]}).plans[0].cost_usd for t in (tokens, tokens * more)
     )
     assert less_cost is not None
     assert more_cost is not None
@@ -182,7 +181,7 @@ def test_more_tokens_never_cost_less(market: OfferTable, tokens: float, more: fl
 
 @few
 @given(deadline=st.floats(0.5, 50), looser=st.floats(1, 10))
-def test_a_looser_deadline_never_raises_the_least_cost(market: OfferTable, deadline: float, looser: float) -> None:
-    tight, loose = (planned(market, constraints={"deadline": d}).plans for d in (deadline, deadline * looser))
+def test_a_looser_deadline_never_raises_the_least_cost(deadline: float, looser: float) -> None:
+    tight, loose = (planned(constraints={"deadline": d}).plans for d in (deadline, deadline * looser))
     if tight:
         assert loose[0].cost_usd.p50 <= tight[0].cost_usd.p50 * (1 + 1e-12)
