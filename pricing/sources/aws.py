@@ -388,7 +388,7 @@ def _without_credentials(
             except WireFault as fault:
                 yield fault.failure(NAME, region, Market.ON_DEMAND, BULK)
     if Market.SPOT in wanted.markets:
-        yield Failure(NAME, region, Market.SPOT, FailureReason.CREDENTIALS, NO_CREDENTIALS, SPOT)
+        yield Failure(NAME, region, Market.SPOT, FailureReason.NOT_CONFIGURED, NO_CREDENTIALS, SPOT)
 
 
 def _advisor(scope: AwsScope, settings: SourceSettings, patience: Patience) -> Iterator[Fetched]:
@@ -408,4 +408,4 @@ def _advisor(scope: AwsScope, settings: SourceSettings, patience: Patience) -> I
         try:
             yield from patience.call(HostGate(), ask)
         except WireFault as fault:
-            yield fault.failure(NAME, None, None, aws_spot_advisor.SOURCE)
+            yield replace(fault.failure(NAME, None, None, aws_spot_advisor.SOURCE), prices=False)

@@ -201,7 +201,7 @@ def fault_of(error: Exception, operation: str) -> WireFault:
     if isinstance(error, boto.ClientError):
         return _refused(error, operation)
     if isinstance(error, boto.NoCredentialsError):
-        return WireFault(FailureReason.CREDENTIALS, NO_CREDENTIALS)
+        return WireFault(FailureReason.NOT_CONFIGURED, NO_CREDENTIALS)
     if isinstance(error, boto.PartialCredentialsError | boto.CredentialRetrievalError | boto.ProfileNotFound):
         return WireFault(FailureReason.CREDENTIALS, f"AWS credentials cannot be used: {error}")
     if isinstance(error, boto.ReadTimeoutError | boto.ConnectTimeoutError):
