@@ -142,6 +142,17 @@ def instance_table(types: Iterable[InstanceType]) -> InstanceTable:
     )
 
 
+def extended(facts: InstanceTable, more: Sequence[InstanceType]) -> InstanceTable:
+    """The table with further types at its end."""
+    if not more:
+        return facts
+    new = instance_table(more)
+    return InstanceTable(
+        texts={name: facts.texts[name] + new.texts[name] for name in TYPE_TEXTS},
+        numbers={name: np.concatenate([facts.numbers[name], new.numbers[name]]) for name in TYPE_NUMBERS},
+    )
+
+
 @dataclass(frozen=True)
 class OfferTable:
     """N offers by column, for a planner that looks at all of them at once.
@@ -321,10 +332,11 @@ def usable(table: OfferTable) -> int:
     return int(np.count_nonzero(table.ranked))
 
 
-def _encode(values: Sequence[str]) -> tuple[Codes, tuple[str, ...]]:
-    places: dict[str, int] = {}
-    codes = np.fromiter((places.setdefault(v, len(places)) for v in values), dtype=np.int32, count=len(values))
-    return codes, tuple(places)
+def encode(values: Sequence[str]) -> tuple[Codes, tuple[str, ...]]:
+    """Texts as codes into the tuple of distinct ones, in order of first sight."""
+    names = tuple(dict.fromkeys(values))
+    places = dict(zip(names, range(len(names)), strict=True))
+    return np.fromiter(map(places.__getitem__, values), dtype=np.int32, count=len(values)), names
 
 
 def table_of(
@@ -332,14 +344,9 @@ def table_of(
 ) -> OfferTable:
     """A table of offers; a type without facts gets a row with the offer's own GPU and count and unknowns."""
     facts = types if isinstance(types, InstanceTable) else instance_table(types)
-    missing = {(o.cloud, o.instance_type): o for o in offers if (o.cloud, o.instance_type) not in facts.position}
-    if missing:
-        more = instance_table(InstanceType(o.cloud, o.instance_type, o.gpu, o.gpus_per_node) for o in missing.values())
-        facts = InstanceTable(
-            texts={name: facts.texts[name] + more.texts[name] for name in TYPE_TEXTS},
-            numbers={name: np.concatenate([facts.numbers[name], more.numbers[name]]) for name in TYPE_NUMBERS},
-        )
-    encoded = {name: _encode([getattr(offer, name) or "" for offer in offers]) for name in TEXT_COLUMNS}
+    bare = {(o.cloud, o.instance_type): o for o in offers if (o.cloud, o.instance_type) not in facts.position}
+    facts = extended(facts, [InstanceType(*key, o.gpu, o.gpus_per_node) for key, o in bare.items()])
+    encoded = {name: encode([getattr(offer, name) or "" for offer in offers]) for name in TEXT_COLUMNS}
     nan = math.nan
     return OfferTable(
         codes={name: codes for name, (codes, _) in encoded.items()},
@@ -402,6 +409,9 @@ class FetchedOffers(Protocol):
     def current_table(self, *, now: datetime, freshness: Freshness) -> tuple[OfferTable, set[tuple[str, str, str]]]:
         """The fetched offers that are current, and every (cloud, region, market) that has been fetched."""
 
+    def table_as_of(self, moment: datetime, *, freshness: Freshness) -> tuple[OfferTable, set[tuple[str, str, str]]]:
+        """The same as it was known at a moment."""
+
 
 def current_offers(
     *,
@@ -411,20 +421,28 @@ def current_offers(
     offline: bool = False,
     accelerators: Literal["gpu", "any"] = "gpu",
     freshness: Freshness = Freshness(),
+    as_of: datetime | None = None,
 ) -> OfferTable:
     """Every current offer: the store's where a (cloud, region, market) has been fetched, else the shipped snapshot's.
 
     Reads only what is stored or shipped, whatever `offline` says; it only words the hint of a warning. Rows that must
     not be planned with (unpriced, or shipped prices a year older than the newest of their cloud and market) have
-    `ranked` False. `accelerators="gpu"` leaves out Trainium and TPU machines.
+    `ranked` False. `accelerators="gpu"` leaves out Trainium and TPU machines. `as_of` gives the offers as they were
+    known at an earlier moment (ages then count to it).
 
     Raises PricesUnavailable when `max_age_hours` leaves nothing to rank.
     """
     from pricing.snapshot import snapshot_table
 
     table = snapshot_table()
+    if as_of is not None:
+        now = as_of
+        table = table.select(~(table.observed > as_of.timestamp()))
     if store is not None:
-        fetched, scopes = store.current_table(now=now, freshness=freshness)
+        if as_of is None:
+            fetched, scopes = store.current_table(now=now, freshness=freshness)
+        else:
+            fetched, scopes = store.table_as_of(as_of, freshness=freshness)
         if scopes:
             table = concatenate([_without(table, scopes), fetched])
     if accelerators == "gpu":
@@ -436,9 +454,17 @@ def current_offers(
 
 def _without(table: OfferTable, scopes: set[tuple[str, str, str]]) -> OfferTable:
     """The snapshot's rows that no fetched (cloud, region, market) replaces."""
-    cloud, region, market = (table.column(name) for name in ("cloud", "region", "market"))
-    keep = [key not in scopes for key in zip(cloud, region, market, strict=True)]
-    return table.select(np.array(keep, dtype=bool))
+    columns = ("cloud", "region", "market")
+    names = [table.names[column] for column in columns]
+    sizes = [len(n) for n in names]
+    present, place = np.unique(
+        np.ravel_multi_index([table.codes[column] for column in columns], sizes), return_inverse=True
+    )
+    keep = [
+        (names[0][cloud], names[1][region], names[2][market]) not in scopes
+        for cloud, region, market in zip(*np.unravel_index(present, sizes), strict=True)
+    ]
+    return table.select(np.array(keep, dtype=bool)[place])
 
 
 def _at_most(table: OfferTable, now: datetime, hours: float, offline: bool) -> OfferTable:

@@ -1,14 +1,13 @@
 """Which prices are shipped with the product? The snapshot, packed so that a plan need not parse it.
 
 The readable truth is `data/prices_snapshot.csv` and `data/instances.csv`; `data/snapshot.pack` holds the same by
-column: one line of JSON (names, and the place of every array), then the arrays' bytes. The line also carries a
-fingerprint of the two files; a test fails when it is stale, and the sizes of the files are compared at every load,
-so that an edited table is read from its CSV until it is packed again (`scripts/refresh_snapshot.py --pack`).
+column (see `pricing.packing`). Its head also carries a fingerprint of the two files; a test fails when it is stale,
+and the sizes of the files are compared at every load, so that an edited table is read from its CSV until it is
+packed again (`scripts/refresh_snapshot.py --pack`).
 """
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -29,6 +28,7 @@ from pricing.offers import (
     PriceState,
     table_of,
 )
+from pricing.packing import pack, unpack
 
 DATA = Path(__file__).parent / "data"
 SOURCES = ("instances.csv", "prices_snapshot.csv")
@@ -122,59 +122,45 @@ def _sizes() -> list[int]:
     return [(DATA / name).stat().st_size for name in SOURCES]
 
 
-def pack(table: OfferTable) -> bytes:
-    """The table as bytes (see the module docstring)."""
-    arrays: dict[str, NDArray[Any]] = {f"codes.{name}": table.codes[name] for name in TEXT_COLUMNS}
-    arrays |= {f"types.{name}": table.types.numbers[name] for name in TYPE_NUMBERS}
-    arrays |= {n: getattr(table, n) for n in ("usd_per_hour", "observed", "ranked", "type_index")}
-    body = b""
-    places = {}
-    for name, array in arrays.items():
-        body += b"\0" * (-len(body) % 8)
-        places[name] = [array.dtype.str, len(body), len(array)]
-        body += array.tobytes()
+def pack_table(table: OfferTable) -> bytes:
+    """The snapshot's table as the bytes of the packed file."""
     head = {
         "fingerprint": fingerprint(),
         "sizes": _sizes(),
         "names": dict(table.names),
         "types": dict(table.types.texts),
-        "arrays": places,
     }
-    return json.dumps(head, separators=(",", ":")).encode() + b"\n" + body
+    arrays: dict[str, NDArray[Any]] = {f"codes.{name}": table.codes[name] for name in TEXT_COLUMNS}
+    arrays |= {f"types.{name}": table.types.numbers[name] for name in TYPE_NUMBERS}
+    arrays |= {n: getattr(table, n) for n in ("usd_per_hour", "observed", "ranked", "type_index")}
+    return pack(head, arrays)
 
 
 def packed_fingerprint() -> str:
     """The fingerprint in the packed file."""
-    with PACK.open("rb") as file:
-        return str(json.loads(file.readline())["fingerprint"])
+    head, _ = unpack(PACK.read_bytes())
+    return str(head["fingerprint"])
 
 
 @lru_cache(maxsize=1)
 def snapshot_table() -> OfferTable:
     """The shipped snapshot: about 3,000 offers, unpacked in a few milliseconds."""
     try:
-        content = PACK.read_bytes()
-        end = content.index(b"\n")
-        head = json.loads(content[:end])
+        head, arrays = unpack(PACK.read_bytes())
     except (OSError, ValueError):
         return build_table()
     if head["sizes"] != _sizes():
         return build_table()
-
-    def array(name: str) -> NDArray[Any]:
-        kind, start, count = head["arrays"][name]
-        return np.frombuffer(content, dtype=kind, count=count, offset=end + 1 + start)
-
     return OfferTable(
-        codes={name: array(f"codes.{name}") for name in TEXT_COLUMNS},
+        codes={name: arrays[f"codes.{name}"] for name in TEXT_COLUMNS},
         names={name: tuple(head["names"][name]) for name in TEXT_COLUMNS},
-        usd_per_hour=array("usd_per_hour"),
-        observed=array("observed"),
-        ranked=array("ranked"),
-        type_index=array("type_index"),
+        usd_per_hour=arrays["usd_per_hour"],
+        observed=arrays["observed"],
+        ranked=arrays["ranked"],
+        type_index=arrays["type_index"],
         types=InstanceTable(
             texts={name: tuple(head["types"][name]) for name in TYPE_TEXTS},
-            numbers={name: array(f"types.{name}") for name in TYPE_NUMBERS},
+            numbers={name: arrays[f"types.{name}"] for name in TYPE_NUMBERS},
         ),
     )
 

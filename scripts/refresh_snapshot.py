@@ -134,7 +134,7 @@ def main() -> None:
         write(DATA / "instances.csv", INSTANCE_COLUMNS, instances(read(folder / "instances.csv")))
         write(DATA / "prices_snapshot.csv", PRICE_COLUMNS, prices(read(folder / "prices_snapshot.csv")))
         write(DATA / "spot_advisor_aws.csv", ADVISOR_COLUMNS, advisor(read(folder / "spot_advisor_aws.csv")))
-    snapshot.PACK.write_bytes(snapshot.pack(snapshot.build_table()))
+    snapshot.PACK.write_bytes(snapshot.pack_table(snapshot.build_table()))
     for (cloud, market), (low, high) in sorted(snapshot.snapshot_dates().items()):
         print(f"{cloud} {market}: {low:%Y-%m-%d} .. {high:%Y-%m-%d}")
 

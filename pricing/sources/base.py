@@ -124,7 +124,10 @@ class PriceSet:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One (cloud, region, market) that could not be fetched; None in `region` or `market` means all of the scope."""
+    """One (cloud, region, market) that could not be fetched; None in `region` or `market` means all of the scope.
+
+    `prices` is False where something else failed (reclaim statistics, machine facts): no price grows stale by it.
+    """
 
     cloud: str
     region: str | None
@@ -132,6 +135,7 @@ class Failure:
     reason: FailureReason
     detail: str
     source: str
+    prices: bool = True
 
 
 Fetched = PriceSet | Failure | InstanceType | InterruptionFact

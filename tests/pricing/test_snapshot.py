@@ -76,7 +76,7 @@ def test_attached_gpus_are_named_as_google_names_them() -> None:
 
 def test_the_packed_file_holds_what_the_readable_files_say() -> None:
     assert snapshot.packed_fingerprint() == snapshot.fingerprint(), "run scripts/refresh_snapshot.py --pack"
-    assert snapshot.PACK.read_bytes() == snapshot.pack(snapshot.build_table())
+    assert snapshot.PACK.read_bytes() == snapshot.pack_table(snapshot.build_table())
 
 
 def test_a_table_edited_after_packing_is_read_from_its_csv(monkeypatch: pytest.MonkeyPatch) -> None:

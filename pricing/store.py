@@ -1,0 +1,349 @@
+"""Where do fetched prices live? A database with the current set of every (cloud, region, market) and its history.
+
+SQLite (one file, write-ahead log) or PostgreSQL by URL. Sets are switched whole, in one transaction, after the
+quality gate has judged them inside that transaction, so that several refreshers never undo each other and a process
+killed at any moment leaves the last good set. A refresh that found nothing new updates one row per set.
+
+Reading for a plan uses the standard library's sqlite3 and starts in milliseconds; SQLAlchemy is imported only for
+writing and for PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks_db.errors import EstimatorError, WorkloadError
+from pricing.instances import InstanceType
+from pricing.interruptions import InterruptionFact
+from pricing.offers import Freshness, Market, OfferTable
+from pricing.store_schema import LATEST, STEPS, TYPES, VERSION_TABLE, statements
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
+
+    from pricing.quality import LastGood, PriceKey, Verdict
+    from pricing.sources.base import Failure, PriceSet
+
+Row = tuple[Any, ...]
+BUSY_SECONDS = 60  # how long a writer waits for another one
+MIGRATION_LOCK = 0x67707570  # PostgreSQL advisory lock: any number, the same everywhere
+
+
+class StoreError(EstimatorError):
+    """The price database cannot be used: unreachable, not ours, or written by a newer version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """What became of one fetched set."""
+
+    outcome: str  # "switched", "unchanged", "suspect", "superseded"
+    added: int = 0
+    changed: int = 0
+    gone: int = 0
+    same: int = 0
+    kept: int = 0
+    unpriced: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeState:
+    """One (cloud, region, market): when it was last good, and why it is not renewed."""
+
+    cloud: str
+    region: str
+    market: str
+    source: str | None
+    fetched_at: datetime | None
+    prices: int
+    failed_at: datetime | None
+    failure: str | None
+    failure_detail: str | None
+
+    @property
+    def failing(self) -> bool:
+        """Whether the last attempt went wrong."""
+        return self.failed_at is not None and (self.fetched_at is None or self.failed_at >= self.fetched_at)
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantinedRow:
+    """Something the gate did not believe."""
+
+    cloud: str
+    region: str
+    market: str
+    place: str
+    instance_type: str
+    price: str
+    reason: str
+    detail: str
+    source: str
+    first_seen: datetime
+    last_seen: datetime
+    fetches: int
+    resolution: str | None
+
+
+def utc(seconds: float | None) -> datetime | None:
+    """Seconds since 1970 as a UTC time."""
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+
+
+def normal_url(url: str) -> str:
+    """The URL as SQLAlchemy takes it: a bare path is SQLite, `postgres://` is psycopg."""
+    if "://" not in url:
+        return f"sqlite:///{url}"
+    scheme, rest = url.split("://", 1)
+    if scheme in ("postgres", "postgresql"):
+        return f"postgresql+psycopg://{rest}"
+    if scheme.partition("+")[0] not in TYPES:
+        known = ("sqlite:///PATH", "postgresql://HOST/NAME")
+        raise WorkloadError(f"unknown kind of database {scheme!r}", field="database_url", value=scheme, nearest=known)
+    return url
+
+
+class Store:
+    """The price database. Cheap to construct; connects when asked something."""
+
+    def __init__(self, url: str) -> None:
+        self.url = normal_url(url)
+        self.dialect = self.url.partition("://")[0].partition("+")[0]
+        self.path = Path(self.url.removeprefix("sqlite:///")) if self.dialect == "sqlite" else None
+        self._engine: Engine | None = None
+
+    @property
+    def name(self) -> str:
+        """The database for people: the file, or the URL without its password."""
+        if self.path is not None:
+            return str(self.path)
+        from sqlalchemy import make_url
+
+        return make_url(self.url).render_as_string(hide_password=True)
+
+    def exists(self) -> bool:
+        """Whether there is something to read (a PostgreSQL URL always counts)."""
+        return self.path is None or self.path.exists()
+
+    # --- connections ------------------------------------------------------------------------------------------------
+
+    def engine(self) -> Engine:
+        """The SQLAlchemy engine, made at first use; brings the schema up to date."""
+        if self._engine is None:
+            from pricing.store_writing import connect_engine
+
+            engine = connect_engine(self)
+            migrate(engine, self.dialect)
+            self._engine = engine
+        return self._engine
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction that may write; for SQLite it holds the one write lock."""
+        with self.engine().begin() as connection:
+            yield connection
+
+    @contextmanager
+    def reading(self) -> Iterator[Callable[..., list[Row]]]:
+        """A consistent view: yields `ask(sql, **values)`; all questions inside see the same moment."""
+        if self.path is not None:
+            with _sqlite_view(self.path) as ask:
+                yield ask
+            return
+        from sqlalchemy import text
+
+        options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        with self.engine().connect().execution_options(**options) as connection, connection.begin():
+            yield lambda sql, **values: [tuple(row) for row in connection.execute(text(sql), values)]
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        if self._engine is not None:
+            self._engine.dispose()
+            self._engine = None
+
+    # --- writing: see pricing.store_writing -------------------------------------------------------------------------
+
+    def switch(
+        self,
+        fetched: PriceSet,
+        *,
+        judge: Callable[[PriceSet, LastGood, Mapping[PriceKey, float]], Verdict] | None = None,
+    ) -> Switch:
+        """Judge a fetched set and make it the current one, in one transaction."""
+        from pricing.store_writing import switch_set
+
+        return switch_set(self, fetched, judge)
+
+    def repack(self) -> bool:
+        """Pack the current set for fast reading, if a switch has outdated the last pack; call after a refresh."""
+        from pricing.store_writing import repack
+
+        return repack(self)
+
+    def record_failure(self, failure: Failure, at: datetime) -> None:
+        """Remember why a (cloud, region, market) was not renewed; its last good set stays."""
+        from pricing.store_writing import record_failure
+
+        record_failure(self, failure, at)
+
+    def put_instance_types(self, shapes: Iterable[InstanceType], at: datetime) -> int:
+        """Keep machine facts; returns how many are new or changed."""
+        from pricing.store_writing import put_instance_types
+
+        return put_instance_types(self, shapes, at)
+
+    def put_interruptions(self, facts: Sequence[InterruptionFact]) -> int:
+        """Keep reclaim statistics; returns how many are new or changed."""
+        from pricing.store_writing import put_interruptions
+
+        return put_interruptions(self, facts)
+
+    def record_run(self, started: datetime, finished: datetime, summary: Mapping[str, object]) -> None:
+        """Keep one line about a refresh."""
+        from sqlalchemy import text
+
+        sql = "INSERT INTO runs (started_at, finished_at, summary) VALUES (:started, :finished, :summary)"
+        values = {"started": started.timestamp(), "finished": finished.timestamp(), "summary": json.dumps(summary)}
+        with self.writing() as connection:
+            connection.execute(text(sql), values)
+
+    # --- reading: see pricing.store_queries -------------------------------------------------------------------------
+
+    def current_table(self, *, now: datetime, freshness: Freshness) -> tuple[OfferTable, set[tuple[str, str, str]]]:
+        """The current offers of all fetched sets, and which (cloud, region, market) these are."""
+        from pricing.store_queries import current_table
+
+        return current_table(self, now, freshness)
+
+    def table_as_of(self, moment: datetime, *, freshness: Freshness) -> tuple[OfferTable, set[tuple[str, str, str]]]:
+        """The offers as they were known at a moment."""
+        from pricing.store_queries import table_as_of
+
+        return table_as_of(self, moment, freshness)
+
+    def scopes(self) -> list[ScopeState]:
+        """Every (cloud, region, market) that was ever asked for."""
+        sql = """SELECT cloud, region, market, source, fetched_at, rows_now, failed_at, failure, failure_detail
+                 FROM scopes ORDER BY cloud, region, market"""
+        with self.reading() as ask:
+            return [
+                ScopeState(cloud, region, market, source, utc(fetched), rows, utc(failed), failure, detail)
+                for cloud, region, market, source, fetched, rows, failed, failure, detail in ask(sql)
+            ]
+
+    def quarantined(self, *, open_only: bool = False) -> list[QuarantinedRow]:
+        """What the gate did not believe, newest first."""
+        columns = ("cloud", "region", "market", "place", "instance_type", "price", "reason", "detail", "source",
+                   "fetches", "resolution")  # fmt: skip
+        sql = f"""SELECT cloud, region, market, place, instance_type, price, reason, detail, q.source, fetches,
+                         resolution, first_seen, last_seen
+                  FROM quarantine q JOIN scopes s ON s.id = q.scope_id
+                  {"WHERE resolution IS NULL" if open_only else ""} ORDER BY last_seen DESC, q.id"""
+        with self.reading() as ask:
+            found = ask(sql)
+        return [
+            QuarantinedRow(
+                **dict(zip(columns, row, strict=True)),
+                first_seen=datetime.fromtimestamp(first, UTC),
+                last_seen=datetime.fromtimestamp(last, UTC),
+            )
+            for *row, first, last in found
+        ]
+
+    def instance_types(self) -> list[InstanceType]:
+        """Machine facts seen live."""
+        with self.reading() as ask:
+            rows = ask("SELECT facts FROM instance_types ORDER BY cloud, instance_type")
+        return [InstanceType(**json.loads(text)) for (text,) in rows]
+
+    def interruptions(self) -> dict[tuple[str, str, str], InterruptionFact]:
+        """Reclaim statistics seen live, by (cloud, region, instance type)."""
+        sql = """SELECT cloud, region, instance_type, low_pct, high_pct, savings_pct, observed_at, source
+                 FROM interruptions"""
+        with self.reading() as ask:
+            rows = ask(sql)
+        return {
+            (cloud, region, name): InterruptionFact(
+                cloud, region, name, low, high, savings, datetime.fromtimestamp(seen, UTC), source
+            )
+            for cloud, region, name, low, high, savings, seen, source in rows
+        }
+
+    def last_run(self) -> tuple[datetime, dict[str, object]] | None:
+        """When the last refresh ended, and its summary."""
+        with self.reading() as ask:
+            rows = ask("SELECT finished_at, summary FROM runs ORDER BY id DESC LIMIT 1")
+        return (datetime.fromtimestamp(rows[0][0], UTC), json.loads(rows[0][1])) if rows else None
+
+
+def open_store(url: str) -> Store | None:
+    """The store if there is one to read, None before the first refresh."""
+    store = Store(url)
+    return store if store.exists() else None
+
+
+def facts_text(shape: InstanceType) -> str:
+    """Machine facts as JSON text, keys in a fixed order."""
+    return json.dumps(asdict(shape), sort_keys=True)
+
+
+@contextmanager
+def _sqlite_view(path: Path) -> Iterator[Callable[..., list[Row]]]:
+    try:
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=BUSY_SECONDS)
+    except sqlite3.OperationalError as error:
+        raise StoreError(f"cannot open the price database {path}: {error}", field="database") from None
+    try:
+        connection.isolation_level = None
+        try:
+            version = connection.execute("SELECT max(version) FROM schema_version").fetchone()[0] or 0
+        except sqlite3.DatabaseError as error:
+            if "no such table" not in str(error):
+                raise
+            version = 0
+        if version != LATEST:
+            connection.close()
+            Store(str(path)).engine().dispose()  # migrates, or refuses what is newer
+            connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=BUSY_SECONDS)
+            connection.isolation_level = None
+        connection.execute("BEGIN")
+        yield lambda sql, **values: connection.execute(sql, values).fetchall()
+    except sqlite3.DatabaseError as error:
+        raise StoreError(f"cannot read the price database {path}: {error}", field="database") from None
+    finally:
+        connection.close()
+
+
+def migrate(engine: Engine, dialect: str) -> int:
+    """Apply the missing steps, one transaction for all; returns the schema's version. Safe to run side by side."""
+    from sqlalchemy import text
+
+    with engine.begin() as connection:
+        if dialect == "postgresql":
+            connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
+        connection.execute(text(VERSION_TABLE.format(**TYPES[dialect])))
+        version: int = connection.execute(text("SELECT coalesce(max(version), 0) FROM schema_version")).scalar_one()
+        if version > LATEST:
+            raise StoreError(
+                f"the price database is of version {version}, this program knows up to {LATEST}: upgrade it",
+                field="database",
+            )
+        for step in STEPS[version:]:
+            for sql in statements(step, dialect):
+                connection.execute(text(sql))
+            done = {"version": step.version, "at": datetime.now(UTC).timestamp()}
+            connection.execute(text("INSERT INTO schema_version VALUES (:version, :at)"), done)
+        return LATEST
+
+
+__all__ = ["Market", "QuarantinedRow", "ScopeState", "Store", "StoreError", "Switch", "migrate", "open_store", "utc"]
