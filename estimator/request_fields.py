@@ -43,7 +43,8 @@ def quantity(parse: Callable[[object], float], low: float, high: float, *, zero:
         except WorkloadError as error:
             raise refused(error.message, error.nearest) from None
         if number < low or (number == 0 and not zero):
-            raise refused(f"{said(value)} must be {'at least 0' if zero else 'above 0'}", (_plain(max(low, 1)),))
+            floor = "at least 0" if zero else "above 0" if low == 0 else f"at least {_plain(low)}"
+            raise refused(f"{said(value)} must be {floor}", (_plain(low or min(1.0, high)),))
         if number > high:
             raise refused(f"{said(value)} is beyond any real run (limit {_plain(high)})", (_plain(high),))
         return number
@@ -96,6 +97,26 @@ def choice(enum: type[E], synonyms: Mapping[str, str] | None = None) -> BeforeVa
             close = get_close_matches(word, known, n=2, cutoff=0.5) or known
             raise refused(f"{said(value)} is not one of {', '.join(known)}", close)
         return enum(word)
+
+    return BeforeValidator(read)
+
+
+def words(known: Iterable[str], synonyms: Mapping[str, str] | None = None) -> BeforeValidator:
+    """One of the `known` words, in any case and with their synonyms."""
+    allowed = tuple(known)
+
+    def read(value: object) -> object:
+        if value is None:
+            return None
+        word = str(value).strip().casefold()
+        word = (synonyms or {}).get(word, word)
+        if word not in allowed:
+            shown = [name for name in allowed if name]
+            raise refused(
+                f"{said(value)} is not one of {', '.join(shown)}",
+                get_close_matches(word, shown, n=2, cutoff=0.5) or shown,
+            )
+        return word
 
     return BeforeValidator(read)
 

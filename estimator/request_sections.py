@@ -33,8 +33,15 @@ from estimator.request_fields import (
     refused,
     said,
     whole,
+    words,
 )
 from pricing.offers import Market
+from pricing.sources.own import INTERCONNECTS, RDMA
+
+RDMA_WORDS = {
+    "true": "infiniband", "yes": "infiniband", "ib": "infiniband", "false": "", "no": "", "none": "",
+    "tcpx": "gpudirect-tcpx",
+}  # fmt: skip
 
 
 class Lora(Strict):
@@ -92,19 +99,45 @@ class Custom(Strict):
 
 
 class OwnMachine(Strict):
-    """Hardware the user already has, ranked beside the clouds; 0 USD an hour is allowed, None is unpriced."""
+    """Hardware the user already has, ranked beside the clouds; 0 USD an hour is allowed, None is unpriced.
+
+    Instead of `usd_per_hour` the purchase may be stated, from which `pricing.sources.own` works out the hour.
+    """
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
     gpu: Annotated[str, Field(min_length=1, max_length=200)]
     gpus_per_node: GpuCount = 1.0
     nodes: Annotated[int, whole(1, MAX_NODES)] = 1
     usd_per_hour: UsdOrZero | None = None
-    vcpus: Annotated[float, quantity(parse_count, 0, 1e6)] | None = None
+    purchase_usd: Usd | None = None  # of one node, as the figures below
+    years: Annotated[float, quantity(parse_count, 0, 50)] | None = None
+    utilisation: Annotated[float, quantity(parse_count, 0, 1)] | None = None
+    power_kw: FigureOrZero | None = None
+    usd_per_kwh: UsdOrZero | None = None
+    pue: Annotated[float, quantity(parse_count, 1, 10)] | None = None
+    upkeep_usd_per_year: UsdOrZero | None = None
+    resale_usd: UsdOrZero | None = None
+    vcpus: Annotated[int, whole(1, 100_000)] | None = None
     mem_gib: Gib | None = None
     gpu_mem_gib: Gib | None = None
-    gpu_interconnect: str | None = None
-    network_gbps: FigureOrZero | None = None
-    rdma: Flag | None = None
+    gpu_interconnect: Annotated[str, words(INTERCONNECTS)] | None = None
+    network_gbps: Figure | None = None
+    rdma: Annotated[str, words(RDMA, RDMA_WORDS)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _counted(cls, value: object) -> object:
+        """`gpu: RTX-3090:8` says how many a node has, when `gpus_per_node` does not."""
+        if not isinstance(value, Mapping) or value.get("gpus_per_node") is not None:
+            return value
+        gpu = value.get("gpu")
+        if not isinstance(gpu, str) or ":" not in gpu:
+            return value
+        try:
+            name, count = split_gpu(gpu)
+        except WorkloadError as error:
+            raise refused(error.message, error.nearest) from None
+        return {**value, "gpu": name, "gpus_per_node": count}
 
 
 class Constraints(Strict):
@@ -126,8 +159,11 @@ class Constraints(Strict):
     @field_validator("gpus")
     @classmethod
     def _gpus(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        for text in value or ():
-            split_gpu(text)
+        try:
+            for text in value or ():
+                split_gpu(text)
+        except WorkloadError as error:
+            raise refused(error.message, error.nearest) from None
         return value
 
     @model_validator(mode="after")
@@ -154,16 +190,22 @@ class Options(Strict):
 
 
 def split_gpu(text: str) -> tuple[str, float | None]:
-    """`H100:8` as ("H100", 8): the count is of the whole job; None when there is no count."""
+    """`H100:8` as ("H100", 8): the count is of the whole job; None when there is no count.
+
+    >>> split_gpu("A100-80GB:16")
+    ('A100-80GB', 16.0)
+    """
     name, colon, count = text.rpartition(":")
     if not colon:
         return text.strip(), None
     try:
         number = parse_count(count)
     except WorkloadError:
-        raise refused(f"{said(text)} is not GPU[:COUNT]", ("H100:8",)) from None
+        number = 0.0
     if not 0 < number <= 1e6 or not name.strip():
-        raise refused(f"{said(text)} is not GPU[:COUNT] with a count above 0", ("H100:8",))
+        raise WorkloadError(
+            f"{said(text)} is not GPU[:COUNT] with a count above 0", field="gpus", value=text, nearest=("H100:8",)
+        )
     return name.strip(), number
 
 

@@ -344,3 +344,17 @@ def test_any_request_is_read_or_refused_with_named_fields(body: dict[str, Any]) 
     except WorkloadError as error:
         refused = error
     assert refused is None or refused.field
+
+
+def test_an_own_machine_takes_its_count_from_the_gpu_and_its_network_in_words() -> None:
+    machine = Workload(model="x", own=[{"name": "lab", "gpu": "RTX-3090:8", "rdma": True, "purchase_usd": "$20k"}]).own[
+        0
+    ]
+    assert (machine.gpu, machine.gpus_per_node, machine.rdma, machine.purchase_usd) == (
+        "RTX-3090",
+        8,
+        "infiniband",
+        20e3,
+    )
+    assert refusal(own=[{"name": "lab", "gpu": "T4", "pue": 0.5}]).nearest == ("1",)
+    assert refusal(own=[{"name": "lab", "gpu": "T4", "rdma": "wifi"}]).field == "own.0.rdma"
