@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from estimator.cli.numbers import UNKNOWN, age, count, figure, hours, span, usd
@@ -112,11 +111,11 @@ def plan_text(document: Row, how: str, here: Settings, *, explain: bool) -> str:
         if any(entry["pareto"] for entry in plans):
             parts.append("* nothing is both faster and cheaper (Pareto)")
         if explain:
-            parts.append(derivation(plans[0], document))
+            parts.append(derivation(plans[0]))
     else:
         parts.append(f"No plan satisfies the request; binding: {document['binding'] or 'unknown'}.")
         parts.append(_bullets("What would help", document["hints"]))
-    parts.append(_remarks(document, plans))
+    parts.append(remarks(document, plans))
     if document["rejected"]:
         counted = ", ".join(f"{reason} {number:,}" for reason, number in document["rejected"].items())
         parts.append(f"Rejected: {counted}")
@@ -132,10 +131,10 @@ def estimate_text(document: Row, how: str, here: Settings, *, explain: bool) -> 
             parts.append(_comparison(entries))
         parts.append(as_table(entries, _ESTIMATE_COLUMNS, how, here).rstrip("\n"))
         if explain:
-            parts += [derivation(entry, document) for entry in entries]
+            parts += [derivation(entry) for entry in entries]
     parts.append(_bullets("Not possible", [f"{name}: {reason}" for name, reason in document["rejected"].items()]))
     parts.append(_bullets("What would help", document["hints"]) if not entries else "")
-    parts.append(_remarks(document, entries))
+    parts.append(remarks(document, entries))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -170,111 +169,37 @@ def _comparison(entries: list[Any]) -> str:
     return printable(f"Fastest: {figure(fastest['gpus'])} x {fastest['gpu']}; {', '.join(others)}.")
 
 
-def _remarks(document: Row, entries: list[Any]) -> str:
-    own: list[str] = []
-    for entry in entries[:1]:
-        own += [text for text in entry["warnings"] if text not in document["warnings"]]
-    parts = [_bullets("Assumed", document["assumptions"]), _bullets("Warnings", [*document["warnings"], *own])]
+def derivation(entry: Row) -> str:
+    """The lines that say how one entry came about."""
+    title = (
+        f"{entry['nodes']} x {entry.get('instance_type') or entry['gpu']} ({figure(entry['gpus'])} x {entry['gpu']})"
+    )
+    lines = [f"How this comes about: {title}", *entry["explanation"]]
+    return "\n".join(printable(line) for line in lines)
+
+
+def remarks(document: Row, entries: list[Any]) -> str:
+    """What was assumed, and every warning once: of the whole answer, or with the ranks it concerns."""
+    concerned: dict[str, list[str]] = {}
+    for number, entry in enumerate(entries, start=1):
+        for text in entry["warnings"]:
+            concerned.setdefault(text, []).append(str(entry.get("rank", number)))
+    warnings = list(document["warnings"])
+    for text, ranks in concerned.items():
+        if text in warnings:
+            continue
+        of = "" if len(ranks) == len(entries) else f" ({_ranks(ranks)})"
+        warnings.append(text + of)
+    parts = [_bullets("Assumed", document["assumptions"]), _bullets("Warnings", warnings)]
     return "\n".join(part for part in parts if part)
+
+
+def _ranks(ranks: list[str]) -> str:
+    shown = ", ".join(ranks[:8])
+    return f"plan {shown}" if len(ranks) == 1 else f"plans {shown}" + (", ..." if len(ranks) > 8 else "")
 
 
 def _bullets(title: str, lines: list[str]) -> str:
     if not lines:
         return ""
     return "\n".join([f"{title}:", *(f"  - {printable(line)}" for line in lines)])
-
-
-# --- derivation --------------------------------------------------------------------------------------------------
-
-
-def derivation(entry: Row, document: Row) -> str:
-    """Every number of one entry from its parts: layout, step, memory, run, dollars, evidence."""
-    title = (
-        f"{entry['nodes']} x {entry.get('instance_type') or entry['gpu']} ({figure(entry['gpus'])} x {entry['gpu']})"
-    )
-    lines = [f"How this comes about: {printable(title)}", ""]
-    lines += _layout_lines(entry)
-    lines += _step_lines(entry)
-    lines += _memory_lines(entry)
-    lines += _run_lines(entry)
-    lines += _price_lines(entry)
-    lines += _evidence_lines(entry)
-    return "\n".join(lines)
-
-
-def _layout_lines(entry: Row) -> list[str]:
-    layout = entry["layout"]
-    batch = layout["micro_batch"] * layout["grad_accum"] * layout["data"]
-    return [
-        f"Layout: {figure(entry['gpus'])} GPUs = data {layout['data']} x tensor {layout['tensor']} x pipeline "
-        f"{layout['pipeline']} x context {layout['context']}; expert {layout['expert']}; "
-        f"sharding {layout['sharding']}; activation checkpointing {layout['activation_checkpointing']}",
-        f"  global batch {figure(batch, 6)} = micro-batch {figure(layout['micro_batch'], 6)} x accumulation "
-        f"{layout['grad_accum']} x data {layout['data']}",
-    ]
-
-
-def _step_lines(entry: Row) -> list[str]:
-    return [
-        f"Step: {figure(entry['step_ms'], 4)} ms, bound by {entry['bound_by']}",
-        *_shares(entry["breakdown_ms"], "ms"),
-        f"  throughput {figure(entry['throughput']['value'], 4)} {entry['throughput']['unit']} of the whole job"
-        + (f"; MFU {entry['mfu']:.1%}" if entry["mfu"] is not None else "")
-        + (f", HFU {entry['hfu']:.1%}" if entry.get("hfu") is not None else ""),
-    ]
-
-
-def _memory_lines(entry: Row) -> list[str]:
-    memory = entry["memory_gib"]
-    return [
-        f"Memory: {figure(memory['used'], 4)} of {figure(memory['capacity'], 4)} GiB a GPU, fits: {memory['verdict']}",
-        *_shares(memory["parts"], "GiB"),
-    ]
-
-
-def _run_lines(entry: Row) -> list[str]:
-    pure = entry["steps"] * entry["step_ms"] / 3.6e6
-    spread = entry["hours"]
-    return [
-        f"Run: {entry['steps']:,} steps x {figure(entry['step_ms'], 4)} ms = {figure(pure, 4)} h of training; "
-        f"{figure(spread['p50'], 4)} h in all (80% between {figure(spread['p10'], 4)} and {figure(spread['p90'], 4)})",
-        *_shares(entry["hours_parts"], "h"),
-        f"  {figure(entry['gpu_hours'], 4)} GPU-hours",
-    ]
-
-
-def _price_lines(entry: Row) -> list[str]:
-    price, cost = entry["price"], entry["cost_usd"]
-    if cost is None or price["usd_per_hour"] is None:
-        return ["Cost: no price is known"]
-    observed = str(price["observed_at"] or "no date")
-    return [
-        f"Cost: ${usd(cost['p50'])} (80% between ${usd(cost['p10'])} and ${usd(cost['p90'])}) at "
-        f"${usd(price['usd_per_hour'])}/h = {entry['nodes']} x ${usd(price['usd_per_hour_instance'])}/h",
-        f"  price from {printable(str(price['source'] or UNKNOWN))}, observed {observed}, {_price_age(entry)}",
-    ]
-
-
-def _evidence_lines(entry: Row) -> list[str]:
-    evidence = entry["evidence"]
-    lines = [
-        f"Evidence: {evidence['kind']}"
-        + (f"; {printable(evidence['summary'])}" if evidence["summary"] else "")
-        + (f"; measurements ask for a factor of {evidence['correction']:.3g}" if evidence["correction"] != 1 else "")
-    ]
-    for used in evidence["measurements"]:
-        where = f"{figure(used['gpus'])} x {used['gpu']}" if used["gpus"] else used["gpu"]
-        measured = f"{figure(used['throughput'], 4)} {used['unit'] or ''}".strip() if used["throughput"] else ""
-        parts = [used["model"], where, used["precision"], measured, used["date"], used["source"]]
-        lines.append(f"  {printable(', '.join(str(part) for part in parts if part))} (distance {used['distance']:.2g})")
-    return lines
-
-
-def _shares(parts: Mapping[str, float], unit: str) -> list[str]:
-    total = sum(parts.values())
-    return [
-        f"  {name.replace('_', ' '):<24}{figure(value, 4):>10} {unit}"
-        + (f"  {value / total:5.1%}" if total > 0 else "")
-        for name, value in parts.items()
-        if value
-    ]
