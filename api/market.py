@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
-import numpy as np
-
 from api.settings import Settings
 from benchmarks_db.errors import PricesUnavailable
 from estimator.request_fields import Accelerators
-from pricing.offers import Offer, OfferTable, current_offers
+from pricing.offers import Offer, OfferTable, current_offers, listed, usable
 
 
 def offers_for(settings: Settings, now: datetime, accelerators: Accelerators = Accelerators.GPU) -> OfferTable:
@@ -24,15 +22,12 @@ def offers_for(settings: Settings, now: datetime, accelerators: Accelerators = A
 
 def offers_listed(settings: Settings, now: datetime, *, every: bool) -> list[Offer]:
     """The offers of a listing: priced ones of known GPUs; with `every` the unpriced and the unknown ones too."""
-    table = current_offers(now=now, offline=settings.offline, accelerators="any")
-    if not every:
-        table = table.select(~np.isnan(table.usd_per_hour) & table.where_type("gpu", bool))
-    return table.offers()
+    return listed(current_offers(now=now, offline=settings.offline, accelerators="any"), every=every)
 
 
 def usable_offers(settings: Settings, now: datetime) -> int:
     """How many offers a plan could rank; PricesUnavailable where there is none."""
-    count = int(offers_for(settings, now).ranked.sum())
+    count = usable(offers_for(settings, now))
     if not count:
         raise PricesUnavailable("no price that could be used", field="offers", nearest=("estimator prices refresh",))
     return count

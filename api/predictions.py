@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from benchmarks_db.errors import WorkloadError
@@ -27,6 +29,7 @@ class RowsIn(BaseModel):
 class RowsOut(BaseModel):
     """The same rows in the same order, with what was predicted."""
 
+    version: Literal["1"] = "1"
     rows: list[dict[str, str]]
 
 

@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from enum import IntEnum, StrEnum
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -147,18 +148,17 @@ def _help(path: tuple[str, ...]) -> str:
 
 def _paths() -> Iterator[tuple[str, ...]]:
     """Every command and group of the command line, from the top."""
-    import click
-    import typer.main
+    from typer.main import get_command
 
-    from estimator.cli import app
+    from estimator.cli.app import app
 
-    def walk(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    def walk(command: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         yield path
         for name, inner in getattr(command, "commands", {}).items():
             if not inner.hidden:
                 yield from walk(inner, (*path, name))
 
-    yield from walk(typer.main.get_command(app), ())
+    return walk(get_command(app), ())
 
 
 def accuracy(_: str) -> str:
