@@ -31,6 +31,7 @@ class Work:
     embedding_params: Count = 0.0  # input embedding table(s)
     output_params: Count = 0.0  # output projection onto the vocabulary where it is a matrix of its own; 0 when tied
     trainable_params: Count = 0.0  # what the optimizer updates (adapters only for LoRA)
+    wire_ratio: Count = 1.0  # gradient bytes exchanged over those of all trainable parameters (sparse tables: less)
 
     # Shape, for communication, launch counts and the memory account; 0 where it has no meaning
     layers: Count = 0.0
@@ -48,6 +49,7 @@ class Work:
     attention_flops: Count = 0.0  # scores and values; causal models count half the square
     grouped_flops: Count = 0.0  # grouped and depthwise convolutions, which do not fill the matrix units
     backward_ratio: Count = 2.0  # backward matrix work over forward matrix work
+    half_factor: Count = 1.0  # device time at 16 bit over what the counts say (autocast leaves a part in fp32)
 
     # Memory traffic outside the matrix work, forward, per sample
     elementwise_values: Count = 0.0
