@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from enum import StrEnum
 from functools import cached_property
 from typing import Literal, Protocol
 
@@ -15,96 +14,17 @@ from numpy.typing import NDArray
 
 from benchmarks_db.errors import PricesUnavailable
 from pricing.instances import InstanceType
+from pricing.market import BOUGHT as BOUGHT
+from pricing.market import Freshness as Freshness
+from pricing.market import Market as Market
+from pricing.market import Offer as Offer
+from pricing.market import PriceState as PriceState
+from pricing.market import iso as iso
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]
 Mask = NDArray[np.bool_]
 Texts = NDArray[np.object_]
-
-
-class Market(StrEnum):
-    """How the machine is bought."""
-
-    ON_DEMAND = "on-demand"
-    SPOT = "spot"
-    RESERVED = "reserved"
-    BLOCK = "block"  # prepaid capacity
-    OWN = "own"
-
-
-class PriceState(StrEnum):
-    """How far a price can be relied on; `unpriced` has no price and is listed, never ranked."""
-
-    LIVE = "live"
-    STALE = "stale"
-    SNAPSHOT = "snapshot"
-    OWN = "own"
-    UNPRICED = "unpriced"
-
-
-@dataclass(frozen=True, slots=True)
-class Freshness:
-    """Age in hours up to which a fetched price counts as live, by market; beyond it is stale."""
-
-    on_demand_hours: float = 7 * 24.0
-    spot_hours: float = 1.0
-
-    def limit_hours(self, market: str) -> float:
-        """The limit for a market; reserved and block prices age like on-demand ones."""
-        return self.spot_hours if market == Market.SPOT else self.on_demand_hours
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """An instance type in a region or zone, in a market, at a price (USD per hour for one whole instance).
-
-    `price_usd_per_hour` is None when nobody knows it (`state` is then `unpriced`); 0 is legal on own machines only.
-    `region` is None where no region is known to sell the type. `observed_at` is when a source last stated the price.
-    `ranked` is False for what is listed and must not be planned with; `note` says why, or why the price is stale.
-    """
-
-    cloud: str
-    region: str | None
-    zone: str | None
-    zone_id: str | None
-    instance_type: str
-    market: Market
-    gpu: str | None
-    gpus_per_node: float | None
-    price_usd_per_hour: float | None
-    source: str
-    observed_at: datetime | None
-    state: PriceState
-    ranked: bool = True
-    note: str = ""
-
-    def document(self) -> dict[str, object]:
-        """The offer as CONTRACT.md prints it (JSON types only, UTC times ending in Z)."""
-        return {
-            "cloud": self.cloud,
-            "region": self.region,
-            "zone": self.zone,
-            "zone_id": self.zone_id,
-            "instance_type": self.instance_type,
-            "market": self.market.value,
-            "gpu": self.gpu,
-            "gpus_per_node": self.gpus_per_node,
-            "price_usd_per_hour": self.price_usd_per_hour,
-            "source": self.source,
-            "observed_at": iso(self.observed_at),
-            "state": self.state.value,
-            "ranked": self.ranked,
-            "note": self.note or None,
-        }
-
-
-def iso(moment: datetime | None) -> str | None:
-    """UTC text to the second.
-
-    >>> iso(datetime(2026, 7, 16, tzinfo=UTC))
-    '2026-07-16T00:00:00Z'
-    """
-    return None if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 # --- the table ------------------------------------------------------------------------------------------------------
@@ -444,12 +364,28 @@ def current_offers(
         else:
             fetched, scopes = store.table_as_of(as_of, freshness=freshness)
         if scopes:
-            table = concatenate([_without(table, scopes), fetched])
+            table = concatenate([_without(table, scopes), replace(fetched, warnings=_stale(fetched, now, freshness))])
     if accelerators == "gpu":
         table = table.select(table.where_type("accelerator", lambda kind: kind == "gpu"))
     if max_age_hours is not None:
         table = _at_most(table, now, max_age_hours, offline)
     return table
+
+
+def _stale(table: OfferTable, now: datetime, freshness: Freshness) -> tuple[str, ...]:
+    """One warning for each cloud and market with stale prices: how many, how old, the limit."""
+    stale = table.where("state", lambda state: state == PriceState.STALE)
+    found = []
+    for c, cloud in enumerate(table.names["cloud"]):
+        for m, market in enumerate(table.names["market"]):
+            rows = stale & (table.codes["cloud"] == c) & (table.codes["market"] == m)
+            if count := int(np.count_nonzero(rows)):
+                hours = (now.timestamp() - float(table.observed[rows].min())) / 3600
+                limit = freshness.limit_hours(market)
+                found.append(
+                    f"{count} {market} prices of {cloud} are stale: the oldest is {hours:.1f} h old (limit {limit:g} h)"
+                )
+    return tuple(found)
 
 
 def _without(table: OfferTable, scopes: set[tuple[str, str, str]]) -> OfferTable:
