@@ -1,15 +1,15 @@
 """How much work is a sample, judged by how fast the model was measured to train?
 
 Of some models (SSD, GNMT, Tacotron 2, DLRM, ...) only throughputs on some GPUs are known. What their samples cost is
-inferred from all their measurements together, through the same step-time model that predicts: three factors a model,
-on FLOPs, on values moved per FLOP and on kernels, drawn to a prior so that one odd row bends nothing. Models whose
-definition was counted have a tight prior, models of which only the size is known a wide one.
+inferred from all their measurements together, through the same step-time model that predicts: five factors a model
+(`AXES`), drawn to a prior so that one odd row bends nothing. Models whose definition was counted have a tight prior,
+models of which only the size is known a wide one.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks_db.errors import WorkloadError
+from estimator.architectures.inventories import find
 from estimator.work import Work
 
 if TYPE_CHECKING:
@@ -28,17 +29,18 @@ Array = NDArray[np.float64]
 
 FILE = Path(__file__).parent / "profiles.csv"
 
-AXES = ("flops", "values_per_flop", "kernels")
-"""What the three factors of a model multiply."""
+AXES = ("flops", "values_per_flop", "kernels", "half", "wire")
+"""What the factors of a model multiply: matrix work, traffic per matrix work, kernel launches, device time at 16 bit
+(autocast leaves a part in fp32), gradient bytes exchanged (sparse embeddings, 16-bit exchange)."""
 
-COUNTED = (0.15, 0.30, 0.40)
-"""Standard deviation of the log factors where the model's definition was counted or its shape is known."""
-
-SIZED = (0.35, 0.50, 0.60)
-"""The same where multiply-adds are tabled."""
-
-UNKNOWN = (1.50, 0.70, 0.60)
-"""The same where nothing but a number of parameters is known."""
+SIGMA = {
+    "counted": (0.20, 0.35, 0.40, 0.25, 0.50),
+    "shape": (0.20, 0.35, 0.40, 0.25, 0.50),
+    "gmacs": (0.35, 0.50, 0.60, 0.25, 0.50),
+    "size": (2.00, 0.70, 0.60, 0.25, 0.80),
+}
+"""Standard deviation of the log factors by what the base work rests on: counted operators, a closed form of the
+shape, tabled multiply-adds, or nothing but a number of parameters."""
 
 REUSE = 250.0
 """Positions that meet a parameter in a sample, where nobody says (ResNet-50: 160, SSD300: 2,000, GNMT: 25)."""
@@ -59,35 +61,52 @@ ROBUST = 0.25
 """Log residual from which a row counts less than its square (soft-L1)."""
 
 
-def rough(facts: ModelFacts) -> Work:
-    """The work of a sample before any measurement was looked at, from the number of parameters alone."""
+def rough(facts: ModelFacts, *, seq_len: float | None = None) -> Work:
+    """The work of a sample before any measurement was looked at, from the number of parameters alone.
+
+    A model measured in tokens at a stated length meets each parameter once a token; others `REUSE` times a sample.
+    `tokens` is what a sample counts in the unit of its measurements (frames, audio samples, tokens of a pair).
+    """
     params = facts.params_m * 1e6 if facts.params_m else PARAMS
-    flops = 2.0 * params * REUSE
+    by_length = seq_len is not None and facts.unit.startswith("tokens") and not facts.units_per_sample
+    units = facts.units_per_sample or (seq_len if by_length and seq_len else 1.0)
+    flops = 2.0 * params * (units if by_length else REUSE)
+    values = flops / FLOPS_A_VALUE
     return Work(
         params=params,
         active_params=params,
         trainable_params=params,
+        tokens=units,
         matmul_flops=flops,
-        elementwise_values=flops / FLOPS_A_VALUE,
+        elementwise_values=values,
         kernels=KERNELS,
+        stored_values=0.5 * values,  # not seen in a throughput: each value written is kept, as in counted models
+        stored_values_selective=0.5 * values,
+        stored_values_full=0.05 * values,
+        layer_values=0.05 * values,
     )
 
 
-def work(facts: ModelFacts) -> Work:
-    """Work of one sample as inferred from measurements; WorkloadError when nobody measured the model.
-
-    What a sample keeps for the backward pass is not seen in a throughput; it is taken as half of the values moved.
-    """
+def work(facts: ModelFacts, *, seq_len: float | None = None) -> Work:
+    """Work of one sample as inferred from measurements; WorkloadError when nobody measured the model."""
     factors = shipped().get(facts.name)
     if factors is None:
         raise WorkloadError("neither its definition nor a measurement tells its work", field="model", value=facts.name)
-    found = apply(rough(facts), np.array(factors))
-    return replace(found, stored_values=0.5 * found.elementwise_values, layer_values=0.05 * found.elementwise_values)
+    return apply(rough(facts, seq_len=seq_len), np.array(factors))
+
+
+def basis(facts: ModelFacts) -> str:
+    """What the work of a model rests on before its measurements are looked at: a key of `SIGMA`."""
+    if facts.kind == "profiled":
+        return "size"
+    if facts.kind == "vision" or facts.image_size:
+        return "counted" if find(facts.name) else "gmacs"
+    return "shape"
 
 
 def apply(base: Work, factors: Array) -> Work:
-    """`base` with its work multiplied by `factors` of shape (3,) or (n, 3), in the order of `AXES`."""
-    flops, ratio, kernels = np.moveaxis(np.asarray(factors, float), -1, 0)
+    """`base` with its work multiplied by `factors` of shape (5,) or (n, 5), in the order of `AXES`."""
+    flops, ratio, kernels, half, wire = np.moveaxis(np.asarray(factors, float), -1, 0)
     return replace(
         base,
         matmul_flops=base.matmul_flops * flops,
@@ -96,6 +115,8 @@ def apply(base: Work, factors: Array) -> Work:
         grouped_flops=base.grouped_flops * flops,
         elementwise_values=base.elementwise_values * flops * ratio,
         kernels=base.kernels * kernels,
+        half_factor=base.half_factor * half,
+        wire_ratio=base.wire_ratio * wire,
     )
 
 
@@ -110,17 +131,18 @@ def infer(
     start: Array | None = None,
     rounds: int = 20,
 ) -> Array:
-    """Factors of shape (models, 3) that bring predicted step times of n rows to the measured ones.
+    """Factors of shape (models, 5) that bring predicted step times of n rows to the measured ones.
 
     `base`: work of each row, arrays of shape (n,); `codes`: model of each row; `seconds_of`: step time of a work;
-    `measured`: seconds, shape (n,); `weights`: shape (n,), 1 = one independent group; `sigma`: (models, 3), standard
+    `measured`: seconds, shape (n,); `weights`: shape (n,), 1 = one independent group; `sigma`: (models, 5), standard
     deviation of the log factors around 1. A model without rows keeps its factors at 1.
 
     Maximum a posteriori, all models at once: damped Gauss-Newton on sum w rho(log t - log measured) / NOISE^2 +
     sum (log factor / sigma)^2 with rho = soft-L1, derivatives by differences, steps refused per model.
     """
     models = len(sigma)
-    logs = np.zeros((models, 3)) if start is None else np.log(start)
+    axes = sigma.shape[1]
+    logs = np.zeros((models, axes)) if start is None else np.log(start)
     target = np.log(measured)
     damping = np.full(models, 1e-3)
 
@@ -135,15 +157,15 @@ def infer(
     r = residuals(logs)
     best = loss(logs, r)
     for _ in range(rounds):
-        slopes = [(residuals(logs + 1e-4 * np.eye(3)[axis]) - r) / 1e-4 for axis in range(3)]
+        slopes = [(residuals(logs + 1e-4 * np.eye(axes)[axis]) - r) / 1e-4 for axis in range(axes)]
         w = weights / np.sqrt(1.0 + (r / ROBUST) ** 2) / NOISE**2
-        hessian = np.empty((models, 3, 3))
-        gradient = np.empty((models, 3))
-        for a in range(3):
+        hessian = np.empty((models, axes, axes))
+        gradient = np.empty((models, axes))
+        for a in range(axes):
             gradient[:, a] = np.bincount(codes, w * slopes[a] * r, models) + logs[:, a] / sigma[:, a] ** 2
-            for b in range(3):
+            for b in range(axes):
                 hessian[:, a, b] = np.bincount(codes, w * slopes[a] * slopes[b], models)
-        diagonal = np.arange(3)
+        diagonal = np.arange(axes)
         hessian[:, diagonal, diagonal] += (1.0 + damping[:, None]) / sigma**2 + damping[:, None]
         step = -np.linalg.solve(hessian, gradient[..., None])[..., 0]
         trial = logs + np.clip(step, -1.0, 1.0)
@@ -161,8 +183,8 @@ def infer(
 class Evidence:
     """What a model's factors rest on."""
 
-    factors: tuple[float, float, float]
-    basis: str  # counted | shape | gmacs | size: what the factors multiply
+    factors: tuple[float, ...]
+    basis: str  # what the factors multiply: a key of `SIGMA`
     rows: int
     gpus: int
     labs: int
@@ -179,14 +201,9 @@ def write(evidence: Mapping[str, Evidence], path: Path = FILE) -> None:
 
 
 @cache
-def shipped(path: Path = FILE) -> Mapping[str, tuple[float, float, float]]:
+def shipped(path: Path = FILE) -> Mapping[str, tuple[float, ...]]:
     """Factors by model name as the last fit left them; empty before the first fit."""
     if not path.is_file():
         return {}
     with path.open(encoding="utf-8", newline="") as file:
-        return {row["model"]: _factors(row[axis] for axis in AXES) for row in csv.DictReader(file)}
-
-
-def _factors(cells: Iterable[str]) -> tuple[float, float, float]:
-    flops, ratio, kernels = (float(cell) for cell in cells)
-    return flops, ratio, kernels
+        return {row["model"]: tuple(float(row[axis]) for axis in AXES) for row in csv.DictReader(file)}

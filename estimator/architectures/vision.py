@@ -41,7 +41,9 @@ DECODE_MS = 7.0
 Assumption, 4 (libjpeg-turbo, cropped decode) to 12 (plain Pillow)."""
 
 
-def work(facts: ModelFacts, *, image_size: float | None = None) -> Work:
+def work(
+    facts: ModelFacts, *, image_size: float | None = None, memory_format: str = "", compiled: bool = False
+) -> Work:
     """Work of one image of `image_size` pixels on a side (default: the size the facts were taken at).
 
     Convolutions, linear layers over patches and traffic grow with the pixels; attention over all patches with their
