@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from fastapi.openapi.models import Example
+from typing import Any
 
-PLAN: dict[str, Example] = {
-    "lora": {
+
+def _body(**examples: dict[str, Any]) -> dict[str, Any]:
+    """Examples of a JSON body as an addition to an operation of the OpenAPI document."""
+    return {"requestBody": {"content": {"application/json": {"examples": examples}}}}
+
+
+PLAN = _body(
+    lora={
         "summary": "LoRA fine-tuning of an 8B model within a day",
         "value": {
             "model": "llama3-8b",
@@ -16,7 +22,7 @@ PLAN: dict[str, Example] = {
             "constraints": {"deadline": "24h"},
         },
     },
-    "resnet": {
+    resnet={
         "summary": "90 epochs of ImageNet on one machine, own ones included",
         "value": {
             "model": "resnet50",
@@ -28,20 +34,20 @@ PLAN: dict[str, Example] = {
             "constraints": {"max_nodes": 1},
         },
     },
-}
+)
 
-ESTIMATE: dict[str, Example] = {
-    "cards": {
+ESTIMATE = _body(
+    cards={
         "summary": "GTX 1080 Ti or RTX 3080?",
         "value": {"model": "resnet50", "images": "50k", "constraints": {"gpus": ["GTX-1080Ti", "RTX-3080"]}},
     },
-}
+)
 
-PREDICT: dict[str, Example] = {
-    "row": {
+PREDICT = _body(
+    row={
         "summary": "One configuration, as a row of measurements without its result",
         "value": {
             "rows": [{"model": "llama3-8b", "gpu": "H100-SXM5-80GB", "gpus": 8, "micro_batch": 1, "seq_len": 4096}]
         },
     },
-}
+)
