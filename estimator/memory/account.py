@@ -62,6 +62,10 @@ class MemoryAccount:
         """The accounts at `index`."""
         return MemoryAccount(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
 
+    def scaled(self, factor: Array) -> MemoryAccount:
+        """Every component times `factor`, shape (n,)."""
+        return MemoryAccount(**{f.name: getattr(self, f.name) * factor for f in fields(self)})
+
     def row(self, index: int) -> dict[str, float]:
         """The components of one candidate, GiB, in printing order."""
         return {name: float(np.atleast_1d(getattr(self, name))[index]) for name in COMPONENTS}
@@ -99,7 +103,12 @@ def account(
     activations are unknown (`stored_values` zero or NaN) come out as NaN, never as small.
     """
     first, last = stages(
-        work, layout, bytes_of(method, precision, optimizer, double_quant, stack), is_eager(attention), stack, constants
+        work,
+        layout,
+        bytes_of(layout, method, precision, optimizer, double_quant, stack),
+        is_eager(attention),
+        stack,
+        constants,
     )
     micro = np.asarray(layout.micro_batch, float)
     one = _components(first, micro, constants)
@@ -112,6 +121,7 @@ def account(
 
 
 def bytes_of(
+    layout: Layout,
     method: Method | Sequence[Method],
     precision: Precision | Sequence[Precision],
     optimizer: Optimizer | Sequence[Optimizer],
@@ -122,9 +132,10 @@ def bytes_of(
     plain = recipe(method=method, precision=precision, optimizer=optimizer, double_quant=double_quant)
     if stack is ORDINARY:
         return plain
+    sharded = np.asarray(layout.sharding) >= Sharding.ZERO3
     if isinstance(precision, Precision):
-        return adjust(plain, stack, np.asarray(MIXED.get(precision, 0)))
-    return adjust(plain, stack, np.array([MIXED.get(p, 0) for p in precision]))
+        return adjust(plain, stack, np.asarray(MIXED.get(precision, 0)), sharded)
+    return adjust(plain, stack, np.array([MIXED.get(p, 0) for p in precision]), sharded)
 
 
 MIXED = {Precision.FP16: 1, Precision.BF16: 2, Precision.AUTO: 2, Precision.FP8: 3}
@@ -187,9 +198,10 @@ def stages(
     depth = np.where(p > 1, 1 + (p - 1) / (p * v) * (v > 1), 1.0)
     in_flight = np.minimum(p, np.maximum(np.asarray(layout.grad_accum, float), 1.0))
     quantised = np.asarray(bytes_.dequantised) > 0
+    on_gpu = np.where(np.asarray(layout.offload) > 0, 0.0, 1.0)  # offloaded states and master weights live in the host
     on_host = np.asarray(stack.host_checkpoints) * (np.asarray(layout.recompute) >= Recompute.FULL)
     stored_whole = np.asarray(layout.recompute) == Recompute.NONE
-    value_bytes = np.asarray(bytes_.activation) * constants.activation_factor
+    value_bytes = np.asarray(bytes_.activation) * constants.activation_factor * stack.activation_share
     value_bytes = value_bytes * np.where(quantised, constants.quantised_factor, 1.0)
     value_bytes = value_bytes * np.where(adapters & stored_whole, constants.adapter_factor, 1.0)
     loss = w["logits_values"] * constants.logits_bytes * stack.logits_share / (t * c)
@@ -212,7 +224,7 @@ def stages(
         mine = np.where(adapters, 1.0 / (t * p), dense + tables_here)  # x `updated` below: parameters trained here
         mine_experts = np.where(adapters, 0.0, experts)
         gradients = bytes_.gradient * updated * (mine / share_g + mine_experts / expert_g)
-        states = (np.asarray(bytes_.optimizer) + master) * updated * (mine / share_o + mine_experts / expert_o)
+        states = on_gpu * (np.asarray(bytes_.optimizer) + master) * updated * (mine / share_o + mine_experts / expert_o)
         gathered = gathers * (
             held * (bytes_.weight * (dense + experts) + trained * bytes_.gradient * (dense + experts))
             + (1 - held) * layer * (constants.gathered_layers * bytes_.weight + trained * bytes_.gradient)

@@ -24,11 +24,13 @@ Trait = float | NDArray[np.float64]
 class Stack:
     """Habits of a training program; every field a scalar or an array of shape (n,)."""
 
+    activation_share: Trait = 1.0  # stored activations over the ordinary ones (fused or compiled layers keep fewer)
     logits_share: Trait = 1.0  # of the loss working set of an unfused cross-entropy; chunked or fused losses need less
     sequence_parallel: Trait = 1.0  # 1: tensor parallelism also divides what lies between the matrix products
     bucket_copy: Trait = 1.0  # 1: plain DDP copies gradients into buckets; 0: gradients live in the buckets
     host_checkpoints: Trait = 0.0  # 1: layer inputs kept for recomputation go to host memory
     pure16: Trait = 0.0  # 1: full training at 16 bit keeps no fp32 master copy
+    gradient_share: Trait = 1.0  # 0: the optimizer steps inside the backward pass, so no gradient outlives its layer
     gradient_fp16: Trait = 4.0  # bytes of a gradient in mixed fp16
     gradient_bf16: Trait = 4.0  # bytes of a gradient in mixed bf16
     frozen_fp8: Trait = 0.0  # 1: with fp8, a frozen base is stored in fp8
@@ -40,18 +42,22 @@ class Stack:
 ORDINARY = Stack()
 
 
-def adjust(bytes_: Recipe, stack: Stack, half: NDArray[np.int64]) -> Recipe:
-    """Bytes a parameter as this program keeps them; `half`: 0 not mixed, 1 mixed fp16, 2 mixed bf16, 3 mixed fp8."""
+def adjust(bytes_: Recipe, stack: Stack, half: NDArray[np.int64], sharded: NDArray[np.bool_]) -> Recipe:
+    """Bytes a parameter as this program keeps them; `half`: 0 not mixed, 1 mixed fp16, 2 mixed bf16, 3 mixed fp8.
+
+    Where weights are `sharded` (FSDP), trained ones are raised to fp32 even by programs that load them in 16 bit.
+    """
     full = np.asarray(bytes_.adapter) <= 0
     mixed = full & (half > 0)
-    pure = mixed & (np.asarray(stack.pure16) > 0)
+    pure = mixed & (np.asarray(stack.pure16) > 0) & ~sharded
     gradient = np.where(half == 1, stack.gradient_fp16, stack.gradient_bf16)
     slim = (half == 3) & ~full & (np.asarray(stack.frozen_fp8) > 0)
     return replace(
         bytes_,
         weight=np.where(slim, np.minimum(bytes_.weight, 1.0), bytes_.weight),
         master=np.where(pure, 0.0, bytes_.master),
-        gradient=np.where(pure, 2.0, np.where(mixed, gradient, bytes_.gradient)),
+        gradient=np.where(pure, 2.0, np.where(mixed, gradient, bytes_.gradient))
+        * np.where(full, stack.gradient_share, 1),
         optimizer=np.where(pure, np.asarray(bytes_.optimizer) / 2.0, bytes_.optimizer),
     )
 
