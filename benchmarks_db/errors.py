@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 
 class EstimatorError(Exception):
@@ -35,6 +34,8 @@ class UnknownName(WorkloadError):  # noqa: N818  (reads as what happened)
     """A name that no table knows: carries the nearest names that do exist."""
 
     def __init__(self, kind: str, value: str, known: Iterable[str], *, field: str | None = None) -> None:
+        from difflib import get_close_matches  # 2 ms that only a slip pays for
+
         folded = {name.casefold(): name for name in known}
         close = get_close_matches(value.casefold(), folded, n=3, cutoff=0.5)
         super().__init__(

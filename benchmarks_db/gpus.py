@@ -1,15 +1,22 @@
-"""What can a GPU do, on paper? Datasheet figures (dense, fp32 accumulation) and the names people give the cards."""
+"""What can a GPU do, on paper? Datasheet figures (dense, fp32 accumulation) and the names people give the cards.
+
+How a text is resolved, first hit wins: the canonical name or an alias of `gpu_aliases.csv`, as written but for case;
+the same after folding case and separators; the same without the maker's words (nvidia, tesla, geforce, quadro, amd,
+instinct, google, aws, gpu); the spelling without any separator where only one card fits. `NAME:COUNT` and `NAMExCOUNT`
+carry a number of GPUs. A text that fits several cards ("A100") goes to the alias table's choice with `loose=True`.
+"""
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
 from benchmarks_db.errors import UnknownName, WorkloadError
-from benchmarks_db.names import fold
-from benchmarks_db.tables import DATA, number, read
+from benchmarks_db.names import fold, squeeze, unique
+from benchmarks_db.pack import gpu_tables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +41,14 @@ class Gpu:
     sms: float | None
     boost_mhz: float | None
     tdp_w: float | None
-    nvlink_gbps: float | None  # both directions together; None = unknown, 0 = none
+    nvlink_gbps: float | None  # NVLink or Infinity Fabric, both directions together; None = unknown, 0 = none
     pcie_gen: float | None
     launch_year: int | None
-    geforce: bool  # no peer-to-peer transfers over PCIe
+    geforce: bool  # sold as GeForce or Titan
     kind: str  # gpu | tpu | trainium
     source: str
     usable_source: str = ""
+    pcie_p2p: bool = True  # copies from GPU to GPU over PCIe; off on GeForce since Turing
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,27 +62,24 @@ class GpuMatch:
 
 
 _TEXT = ("name", "vendor", "arch", "kind", "source", "usable_source")
+_FLAGS = ("geforce", "pcie_p2p")
+
+
+def _gpu(row: Mapping[str, str]) -> Gpu:
+    values: dict[str, object] = {}
+    for name, cell in row.items():
+        values[name] = cell if name in _TEXT else cell == "yes" if name in _FLAGS else float(cell) if cell else None
+    values["compute_capability"] = row["compute_capability"] or None
+    values["launch_year"] = int(row["launch_year"]) if row["launch_year"] else None
+    return Gpu(**values)  # type: ignore[arg-type]
 
 
 @cache
 def gpus() -> Mapping[str, Gpu]:
     """All accelerators by canonical name."""
-    table: dict[str, Gpu] = {}
-    for row in read(DATA / "gpus.csv"):
-        figures = {
-            key: number(cell)
-            for key, cell in row.items()
-            if key not in (*_TEXT, "compute_capability", "geforce", "launch_year")
-        }
-        year = number(row["launch_year"])
-        table[row["name"]] = Gpu(
-            **{key: row[key] for key in _TEXT},
-            **figures,  # type: ignore[arg-type]
-            compute_capability=row["compute_capability"] or None,
-            launch_year=int(year) if year else None,
-            geforce=row["geforce"] == "yes",
-        )
-    return table
+    text = gpu_tables()["text"]
+    assert isinstance(text, str)
+    return {row["name"]: _gpu(row) for row in csv.DictReader(text.splitlines())}
 
 
 def gpu(name: str) -> Gpu:
@@ -85,38 +90,57 @@ def gpu(name: str) -> Gpu:
     return table[name]
 
 
+_COUNT = re.compile(r"^(?P<name>.+?)\s*(?:[:*]|\sx\s?)\s*(?P<count>\d+(?:\.\d+)?|\.\d+)\s*$", re.IGNORECASE)
+_COUNT_FIRST = re.compile(r"^(?P<count>\d+)\s*x\s*(?P<name>\D.+)$", re.IGNORECASE)
+_REFUSED = re.compile(
+    r"gaudi|habana|hpu|ascend|910b|graphcore|\bipu|inferentia|cerebras|groq|sambanova|tenstorrent|ponte|max1\d\d0|apple|"
+    r"\bm[1-4] ?(max|ultra|pro)"
+)
+_MAKER = re.compile(r"nvidia|tesla|geforce|quadro|amd|radeon|instinct|google|cloud|aws|gpu|graphics")
+
+
+def _found(key: str) -> tuple[str, bool] | None:
+    keys = gpu_tables()["keys"]
+    assert isinstance(keys, dict)
+    found = keys.get(key)
+    return (found.removesuffix("?"), found.endswith("?")) if found else None
+
+
 @cache
-def _aliases() -> Mapping[str, tuple[str, bool, tuple[str, ...]]]:
-    known = {fold(name): (name, False, ()) for name in gpus()}
-    for row in read(DATA / "gpu_aliases.csv"):
-        others = tuple(filter(None, row["alternatives"].split("; ")))
-        known.setdefault(fold(row["alias"]), (row["gpu"], row["loose"] == "yes", others))
-    return known
-
-
-_COUNT = re.compile(r"^(?P<name>.+?)\s*[:*]\s*(?P<count>\d+(?:\.\d+)?|\.\d+)\s*$")
-_REFUSED = re.compile(r"gaudi|hpu|ascend|ipu|inferentia|cerebras|groq|graphcore|habana")
+def _squeezed() -> dict[str, str]:
+    return unique((squeeze(fold(name)), name) for name in gpus())
 
 
 def resolve_gpu(text: str) -> GpuMatch:
-    """The accelerator that a person's text names, with its count.
+    """The accelerator that a person's text names, with its count; UnknownName with near names otherwise.
 
-    >>> resolve_gpu("h100:8").count
-    8.0
+    >>> match = resolve_gpu("H100:8")
+    >>> match.gpu.name, match.count, match.loose
+    ('H100-SXM5-80GB', 8.0, True)
     """
     name, count = text.strip(), None
-    if match := _COUNT.match(name):
-        name, count = match["name"], float(match["count"])
+    if match := _COUNT.match(name) or _COUNT_FIRST.match(name):
+        name, count = match["name"].strip(), float(match["count"])
         if count <= 0:
             raise WorkloadError("the number of GPUs must be above 0", field="gpu", value=text)
     key = fold(name)
-    if _REFUSED.search(key):
+    bare = fold(_MAKER.sub(" ", name.casefold()))
+    for spelling in (name.casefold(), key, bare):
+        if found := _found(spelling):
+            others = gpu_tables()["alternatives"]
+            assert isinstance(others, dict)
+            alternatives = tuple(others.get(fold(spelling), ())) if found[1] else ()
+            return GpuMatch(gpu(found[0]), count, found[1], alternatives)
+    if _REFUSED.search(name.casefold()):
         raise WorkloadError(
-            f"{name!r} is not planned: only NVIDIA and AMD GPUs (TPU and Trainium as listings)", field="gpu", value=text
+            f"{name!r} cannot be planned: only NVIDIA and AMD GPUs are, TPU and Trainium are listed",
+            field="gpu",
+            value=text,
         )
-    known = _aliases()
-    for candidate in (key, re.sub(r"nvidia|tesla|geforce|quadro|amd|instinct|google|aws|gpu", "", key)):
-        found = known.get(candidate)
-        if found:
-            return GpuMatch(gpu(found[0]), count, found[1], found[2])
-    raise UnknownName("GPU", name, gpus(), field="gpu")
+    if only := _squeezed().get(squeeze(bare)):
+        return GpuMatch(gpu(only), count, False)
+    if not name:
+        raise WorkloadError("name a GPU", field="gpu", value=text)
+    keys = gpu_tables()["keys"]
+    assert isinstance(keys, dict)
+    raise UnknownName("GPU", name, (*gpus(), *keys), field="gpu")

@@ -1,15 +1,28 @@
-"""How is a model built? Shapes of transformers, size and compute of vision models, and the names people give them."""
+"""How is a model built? Shapes of transformers, size and compute of vision models, and the names people give them.
+
+How a text is resolved, first hit wins:
+
+1. the canonical name or an alias of `model_aliases.csv`, as written but for case;
+2. the same after folding case and separators (`names.fold`): "Llama 3 8B" is `llama3-8b`;
+3. the same without what never changes the shape: an organisation in front ("meta-llama/"), "Meta-", and the tokens
+   -instruct, -chat, -it, -hf, -uncased, -v0.1, a date, a quantisation (-bnb-4bit, -gptq, -awq) and the like;
+4. for vision models, the same without a trailing image size or pretraining tag;
+5. the spelling without any separator, where only one name fits it ("llama38b").
+
+A text that names no size ("llama3", "bert") goes to the alias table's choice with `loose=True`.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 
-from benchmarks_db.errors import UnknownName
-from benchmarks_db.names import fold
-from benchmarks_db.tables import DATA, flag, number, read
+from benchmarks_db.errors import UnknownName, WorkloadError
+from benchmarks_db.names import fold, squeeze
+from benchmarks_db.pack import model_index
+from benchmarks_db.tables import flag, number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,11 +33,11 @@ class ModelFacts:
     kind: str  # decoder | moe | encoder | encoder-decoder | vision | profiled | size-only
     params_m: float | None = None
     active_params_m: float | None = None  # parameters one token meets (mixture of experts)
-    layers: float | None = None
+    layers: float | None = None  # encoder-decoder: of each half
     hidden: float | None = None
     heads: float | None = None
     kv_heads: float | None = None
-    head_dim: float | None = None
+    head_dim: float | None = None  # stated where it is not hidden / heads
     ffn_hidden: float | None = None  # of one expert in a mixture of experts
     gated_ffn: bool | None = None
     vocab: float | None = None
@@ -33,11 +46,17 @@ class ModelFacts:
     experts: float | None = None
     experts_per_token: float | None = None
     shared_experts: float | None = None
-    dense_layers: float | None = None  # first layers without experts
+    dense_layers: float | None = None  # layers without experts
     dense_ffn: float | None = None  # their inner width
+    q_lora_rank: float | None = None  # multi-head latent attention
+    kv_lora_rank: float | None = None
+    rope_head_dim: float | None = None  # the part of head_dim that carries positions
+    v_head_dim: float | None = None
     image_size: float | None = None
     forward_gmacs: float | None = None  # multiply-adds of one sample's forward pass, in 1e9
     forward_activations_m: float | None = None  # outputs of convolutions and linear layers, one sample, in 1e6
+    unit: str = ""  # what its measurements count
+    units_per_sample: float | None = None  # of `unit`, where a sample holds several
     task: str = ""
     source: str = ""
 
@@ -51,65 +70,101 @@ class ModelMatch:
 
 
 _FLAGS = ("gated_ffn", "tied_embeddings")
-_TEXT = ("name", "kind", "task", "source")
+_TEXT = ("name", "kind", "task", "source", "unit")
+_FIELDS = tuple(ModelFacts.__dataclass_fields__)
 
 
 def _facts(row: Mapping[str, str]) -> ModelFacts:
     values: dict[str, object] = {}
-    for field in fields(ModelFacts):
-        cell = row.get(field.name, "")
-        values[field.name] = cell if field.name in _TEXT else flag(cell) if field.name in _FLAGS else number(cell)
+    for name in _FIELDS:
+        if cell := row.get(name, ""):
+            values[name] = cell if name in _TEXT else flag(cell) if name in _FLAGS else number(cell)
     return ModelFacts(**values)  # type: ignore[arg-type]
 
 
+class _Models(Mapping[str, ModelFacts]):
+    """All models by canonical name, each decoded when asked for."""
+
+    def __init__(self) -> None:
+        self._index = model_index()
+        self._decoded: dict[str, tuple[ModelFacts, ...]] = {}
+
+    def sizes(self, name: str) -> tuple[ModelFacts, ...]:
+        """The rows of one model, one for each image size."""
+        if name not in self._decoded:
+            self._decoded[name] = tuple(_facts(row) for row in self._index.rows(name))
+        return self._decoded[name]
+
+    def __getitem__(self, name: str) -> ModelFacts:
+        sizes = self.sizes(name)
+        return next((s for s in sizes if s.image_size == 224), sizes[0])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._index.lines
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._index.lines)
+
+    def __len__(self) -> int:
+        return len(self._index.lines)
+
+
 @cache
-def _tables() -> tuple[dict[str, ModelFacts], dict[str, tuple[ModelFacts, ...]]]:
-    sizes: dict[str, list[ModelFacts]] = {}
-    for row in read(DATA / "models.csv"):
-        sizes.setdefault(row["name"], []).append(_facts(row))
-    chosen = {
-        name: next((f for f in found if f.image_size == 224), min(found, key=lambda f: f.image_size or 0))
-        for name, found in sizes.items()
-    }
-    return chosen, {name: tuple(found) for name, found in sizes.items()}
-
-
 def models() -> Mapping[str, ModelFacts]:
     """All models by canonical name; a vision model at 224 pixels, else at its smallest image size."""
-    return _tables()[0]
+    return _Models()
 
 
 def image_sizes(name: str) -> tuple[ModelFacts, ...]:
     """The same model at every image size that the sources give (one entry for what has no image size)."""
-    return _tables()[1][name]
+    table = models()
+    assert isinstance(table, _Models)
+    return table.sizes(name)
 
 
-@cache
-def _aliases() -> Mapping[str, tuple[str, bool]]:
-    known = {fold(name): (name, False) for name in models()}
-    for row in read(DATA / "model_aliases.csv"):
-        known.setdefault(fold(row["alias"]), (row["model"], row["loose"] == "yes"))
-    return known
+_VARIANT = re.compile(
+    r"[\s\-_.](instruct|chat|hf|it|base|pt|sft|dpo|preview|uncased|cased|unsloth|bnb|[48]bit|gptq|awq|gguf|int[48]|fp8|bf16"
+    r"|fp16|nf4|finetuned|v0\.1|v1(\.0)?|v1\.5|2[0-6][01]\d([0-3]\d)?|202\d{3}|text|model|orig|new)(?=$|[\s\-_.])"
+)
+_VISION_TAG = re.compile(r"[\-_](\d{3}|in2[12]f?t?\d?k|in12k|in1k|ft|22kft1k|miil|sam|ap|ns|ra|augreg|pretrained)$")
 
 
-_SUFFIX = re.compile(r"(instruct|chat|hf|it|base|v01)$")
+def _spellings(text: str) -> Iterator[str]:
+    """Ever shorter spellings of a model's name."""
+    name = text.strip().casefold()
+    yield name
+    if "/" in name:
+        name = name.rsplit("/", 1)[-1]
+        yield name
+    name = name.removeprefix("meta-").removeprefix("meta ")
+    yield name
+    shorter = _VARIANT.sub("", name)
+    while shorter != name:
+        name = shorter
+        yield name
+        shorter = _VARIANT.sub("", name)
+    shorter = _VISION_TAG.sub("", name)
+    while shorter != name:
+        name = shorter
+        yield name
+        shorter = _VISION_TAG.sub("", name)
 
 
 def resolve_model(text: str) -> ModelMatch:
-    """The model that a person's text names.
+    """The model that a person's text names; UnknownName with near names otherwise.
 
     >>> resolve_model("meta-llama/Meta-Llama-3-8B").model.name
     'llama3-8b'
     """
-    known = _aliases()
-    key = fold(text.strip().rsplit("/", 1)[-1])
-    for attempt in (key, key.removeprefix("meta")):
-        shorter = attempt
-        while True:
-            if found := known.get(shorter):
-                return ModelMatch(models()[found[0]], found[1])
-            stripped = _SUFFIX.sub("", shorter)
-            if stripped == shorter:
-                break
-            shorter = stripped
-    raise UnknownName("model", text, models(), field="model")
+    index, table = model_index(), models()
+    for name in _spellings(text):
+        if name in table:
+            return ModelMatch(table[name], False)
+        if found := index.keys.get(name) or index.keys.get(fold(name)):
+            return ModelMatch(table[found.removesuffix("?")], found.endswith("?"))
+    for name in _spellings(text):
+        if found := index.squeezed().get(squeeze(fold(name))):
+            return ModelMatch(table[found], False)
+    if not text.strip():
+        raise WorkloadError("name a model", field="model", value=text)
+    raise UnknownName("model", text, (*table, *index.aliases()), field="model")
