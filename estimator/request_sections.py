@@ -145,6 +145,7 @@ class Constraints(Strict):
 
     deadline: Hours | None = None
     budget: Usd | None = None
+    confidence: Annotated[float, quantity(parse_count, 0, 0.999)] | None = None  # of deadline and budget; None: the p50
     max_usd_per_hour: Usd | None = None
     clouds: Names | None = None
     regions: Names | None = None

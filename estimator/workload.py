@@ -43,6 +43,7 @@ from estimator.request_fields import (
     said,
     whole,
 )
+from estimator.request_run import Bill, Run, Spot
 from estimator.request_sections import (
     Architecture,
     Constraints,
@@ -119,6 +120,9 @@ class Workload(Strict):
 
     own: Annotated[tuple[OwnMachine, ...], BeforeValidator(read_own)] = ()
     measured: Names = ()
+    run: Run = Run()
+    spot: Spot = Spot()
+    bill: Bill = Bill()
     constraints: Constraints = Constraints()
     options: Options = Options()
 
