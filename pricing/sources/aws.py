@@ -67,20 +67,19 @@ class Account:
 
     def regions(self, patience: Patience) -> dict[str, bool]:
         """Every region and whether it is enabled here; raises WireFault when no region can be asked."""
-        reply = self._at_home(patience, "DescribeRegions", AllRegions=True)
-        rows = reply.get("Regions")
-        if not isinstance(rows, list):
-            raise WireFault(FailureReason.MALFORMED, "DescribeRegions: not its reply, Regions missing")
+        reply = self._first(
+            lambda home: self.clients.ask(patience, "ec2", home, "DescribeRegions", "Regions", AllRegions=True)
+        )
         return {
             row["RegionName"]: row.get("OptInStatus", "opt-in-not-required") != "not-opted-in"
-            for row in rows
+            for row in reply["Regions"]
             if isinstance(row.get("RegionName"), str) and not row["RegionName"].startswith(("cn-", "us-gov-"))
         }
 
     def accepts_credentials(self, patience: Patience) -> WireFault | None:
         """None if STS knows the credentials (or cannot be asked), else why not: tells bad keys from a region off."""
         try:
-            self.clients.ask(patience, "sts", PRICING_REGION, "GetCallerIdentity")
+            self.clients.ask(patience, "sts", PRICING_REGION, "GetCallerIdentity", "Account")
         except WireFault as fault:
             return fault if fault.reason is FailureReason.CREDENTIALS else None
         return None
@@ -101,15 +100,14 @@ class Account:
         def whole(region: str) -> list[object]:
             def page(token: str | None) -> tuple[list[object], str | None]:
                 more = {"NextToken": token} if token else {}
-                reply = self.clients.ask(patience, "ec2", region, "DescribeInstanceTypes", MaxResults=100, **more)
-                return _page(reply, "InstanceTypes")
+                reply = self.clients.ask(
+                    patience, "ec2", region, "DescribeInstanceTypes", "InstanceTypes", MaxResults=100, **more
+                )
+                return reply["InstanceTypes"], reply.get("NextToken")
 
             return read_all(page, max_pages=self.clients.settings.max_pages)
 
         return self._first(whole)
-
-    def _at_home(self, patience: Patience, operation: str, **asked: Any) -> dict[str, Any]:
-        return self._first(lambda region: self.clients.ask(patience, "ec2", region, operation, **asked))
 
     def _first(self, ask: Callable[[str], T]) -> T:
         """What the first of the home regions answers (asked first from then on); the first fault if none does."""
@@ -125,15 +123,9 @@ class Account:
                 self._homes = (region, *(other for other in _HOME_REGIONS if other != region))
                 return answer
         assert first is not None
+        if first.reason is FailureReason.REGION_OFF:  # these regions cannot be off: it is the account or its keys
+            raise WireFault(FailureReason.CREDENTIALS, f"EC2 refuses this account in every region: {first.detail}")
         raise first
-
-
-def _page(reply: dict[str, Any], key: str) -> tuple[list[Any], str | None]:
-    """One page of a listing; raises WireFault when the key is missing (botocore is silent on garbage)."""
-    rows = reply.get(key)
-    if not isinstance(rows, list):
-        raise WireFault(FailureReason.NOT_THE_API, f"the reply lacks {key}: not the API's", tries=2)
-    return rows, reply.get("NextToken") or None
 
 
 def scopes(wanted: Wanted, settings: SourceSettings) -> list[Scope]:
@@ -209,7 +201,7 @@ def fetch(scope: Scope, settings: SourceSettings) -> Iterator[Fetched]:
     elif scope.status == "bulk" or scope.account is None:
         yield from _without_credentials(scope.region, scope.wanted, settings, patience)
     else:
-        yield from _region(scope, scope.account, scope.region, settings, patience)
+        yield from _region(scope, scope.account, scope.region, settings)
 
 
 def _prepared(scope: Scope, settings: SourceSettings) -> AwsScope:
@@ -220,10 +212,10 @@ def _prepared(scope: Scope, settings: SourceSettings) -> AwsScope:
     return AwsScope(scope.cloud, scope.region, scope.wanted, None, "bulk")
 
 
-def _region(
-    scope: AwsScope, account: Account, region: str, settings: SourceSettings, patience: Patience
-) -> Iterator[Fetched]:
+def _region(scope: AwsScope, account: Account, region: str, settings: SourceSettings) -> Iterator[Fetched]:
+    """One region. The three services have their own shares of the deadline: one that drags fails alone."""
     as_of = settings.clock()
+    patience = Patience(settings, deadline_s=settings.deadline_s / 4)
     off = WireFault(FailureReason.REGION_OFF, f"region {region} is not enabled for this account")
     no_facts: WireFault | None = off if scope.status == "off" else None
     catalogue, offered = GpuCatalogue(), list[str]()
@@ -236,12 +228,14 @@ def _region(
         no_facts = no_facts or fault
     yield from (machine for machine in catalogue.new_machines() if machine.instance_type in offered)
     if Market.ON_DEMAND in scope.wanted.markets:
+        patience = Patience(settings, deadline_s=settings.deadline_s * 3 / 8)
         try:
             rows, rejected = _on_demand(account.clients, catalogue, offered, region, settings, patience)
             yield PriceSet(NAME, region, Market.ON_DEMAND, PRICING, as_of, tuple(rows), tuple(rejected))
         except WireFault as fault:
             yield fault.failure(NAME, region, Market.ON_DEMAND, PRICING)
     if Market.SPOT in scope.wanted.markets:
+        patience = Patience(settings, deadline_s=settings.deadline_s * 3 / 8)
         try:
             if no_facts is not None:
                 raise no_facts
@@ -264,17 +258,24 @@ def _offered(clients: AwsClients, catalogue: GpuCatalogue, region: str, patience
     def page(token: str | None) -> tuple[list[Any], str | None]:
         more = {"NextToken": token} if token else {}
         reply = clients.ask(
-            patience, "ec2", region, "DescribeInstanceTypeOfferings", LocationType="region", MaxResults=1000, **more
+            patience,
+            "ec2",
+            region,
+            "DescribeInstanceTypeOfferings",
+            "InstanceTypeOfferings",
+            LocationType="region",
+            MaxResults=1000,
+            **more,
         )
-        return _page(reply, "InstanceTypeOfferings")
+        return reply["InstanceTypeOfferings"], reply.get("NextToken")
 
     rows = read_all(page, max_pages=clients.settings.max_pages)
     names = sorted({row["InstanceType"] for row in rows if isinstance(row.get("InstanceType"), str)})
     unknown = [name for name in names if not catalogue.knows(name)]
     for at in range(0, len(unknown), _NAMES_A_CALL):
         asked = unknown[at : at + _NAMES_A_CALL]
-        reply = clients.ask(patience, "ec2", region, "DescribeInstanceTypes", InstanceTypes=asked)
-        catalogue.add(_page(reply, "InstanceTypes")[0])
+        reply = clients.ask(patience, "ec2", region, "DescribeInstanceTypes", "InstanceTypes", InstanceTypes=asked)
+        catalogue.add(reply["InstanceTypes"])
     return [name for name in names if catalogue.knows(name) and catalogue.gpu_of(name) is not None]
 
 
@@ -300,13 +301,14 @@ def _on_demand(
                 "pricing",
                 PRICING_REGION,
                 "GetProducts",
+                "PriceList",
                 ServiceCode="AmazonEC2",
                 FormatVersion="aws_v1",
                 MaxResults=100,
                 Filters=plain + narrowed,
                 **({"NextToken": token} if token else {}),
             )
-            return _page(reply, "PriceList")
+            return reply["PriceList"], reply.get("NextToken")
 
         return read_all(page, max_pages=settings.max_pages)
 
@@ -354,13 +356,14 @@ def _spot(
             "ec2",
             region,
             "DescribeSpotPriceHistory",
+            "SpotPriceHistory",
             InstanceTypes=list(offered),
             ProductDescriptions=list(aws_spot.LINUX),
             StartTime=as_of,
             MaxResults=1000,
             **({"NextToken": token} if token else {}),
         )
-        return _page(reply, "SpotPriceHistory")
+        return reply["SpotPriceHistory"], reply.get("NextToken")
 
     records = read_all(page, max_pages=settings.max_pages)
     return aws_spot.latest(records, region, as_of, catalogue.gpu_of)

@@ -114,8 +114,14 @@ class AwsClients:
         with self._lock:
             return self._gates.setdefault(client.meta.endpoint_url, HostGate())
 
-    def ask(self, patience: Patience, service: str, region: str, operation: str, **asked: Any) -> dict[str, Any]:
-        """The reply to one call of the API, `operation` named as on the wire; raises WireFault."""
+    def ask(
+        self, patience: Patience, service: str, region: str, operation: str, needs: str, **asked: Any
+    ) -> dict[str, Any]:
+        """The reply to one call of the API, `operation` named as on the wire; raises WireFault.
+
+        `needs` is the key that every reply of this operation has: botocore makes an empty reply of a body that is
+        cut off, without an error.
+        """
         from botocore import xform_name
 
         try:
@@ -130,6 +136,12 @@ class AwsClients:
                 reply = call(**asked)
             except Exception as error:
                 raise fault_of(error, operation) from None
+            if needs not in reply:
+                raise WireFault(
+                    FailureReason.MALFORMED,
+                    f"{operation}: cut off or not its reply, {needs} missing",
+                    tries=WireFault.MANY,
+                )
             headers = reply.get("ResponseMetadata", {}).get("HTTPHeaders", {})
             warn_of_clock_skew(headers.get("date"), self.settings.clock(), service)
             return reply

@@ -13,7 +13,6 @@ from pricing.sources.base import Observation, Rejection
 from pricing.sources.readings import (
     NotJson,
     Unreadable,
-    listing,
     mapping,
     quote,
     read_json,
@@ -186,10 +185,3 @@ def rejection(region: str, reason: str, item: object) -> Rejection:
         instance_type=name if isinstance(name, str) else None,
         detail=quote(attributes or decoded),
     )
-
-
-def products_of(reply: Mapping[str, Any]) -> list[object]:
-    """The items of a GetProducts reply; raises KeyError when the reply is not one (botocore is silent on garbage)."""
-    if not isinstance(reply.get("PriceList"), list):
-        raise KeyError("PriceList")
-    return listing(reply["PriceList"])

@@ -17,6 +17,8 @@ T = TypeVar("T")
 _FIRST_PAUSE_S = 0.5
 _GIVEN_UP_AFTER = 3  # requests in a row that found no host, before the others stop trying
 _GIVEN_UP_ONCE_KNOWN_AFTER = 12  # the same for a host that has answered before
+_MOST_REFUSED = 32  # refusals in a row, of all threads together
+_REFUSALS = frozenset({FailureReason.THROTTLED, FailureReason.SERVER_ERROR})
 _HOST_REASONS = frozenset({FailureReason.UNREACHABLE, FailureReason.TIMEOUT})
 
 
@@ -43,6 +45,13 @@ class WireFault(Exception):  # noqa: N818  (reads as what happened)
         return Failure(cloud, region, market, self.reason, self.detail, source)
 
 
+class HostGivenUp(WireFault):
+    """Nothing was asked: the host has not answered the requests before."""
+
+    def __init__(self, last: WireFault, missed: int) -> None:
+        super().__init__(last.reason, f"{last.detail} (given up after {missed} requests)")
+
+
 class TokenExpired(WireFault):
     """The server no longer knows the page token it gave: the listing has to start again."""
 
@@ -54,40 +63,46 @@ class HostGate:
     """What all threads of a refresh know about one host: until when to hold back, and whether it answers at all.
 
     A throttled reply makes every thread pause, not only the one that was refused. A host that several requests in a
-    row could not reach is given up: the others fail at once with the same reason instead of waiting in turn.
+    row could not reach, or that refused very many in a row, is given up: the others fail at once with the same reason
+    instead of waiting in turn.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._quiet_until = 0.0
-        self._missed = 0
+        self._missed = self._refused = 0
         self._most_missed = _GIVEN_UP_AFTER
         self._last: WireFault | None = None
 
     def enter(self, deadline: float) -> None:
-        """Waits out a pause that the host asked for; raises WireFault when the host was given up."""
+        """Waits out a pause that the host asked for; raises HostGivenUp."""
         with self._lock:
-            if self._last is not None and self._missed >= self._most_missed:
-                raise WireFault(self._last.reason, f"host given up after {self._missed} requests: {self._last.detail}")
+            if self._last is not None and (self._missed >= self._most_missed or self._refused >= _MOST_REFUSED):
+                raise HostGivenUp(self._last, max(self._missed, self._refused))
             pause = min(self._quiet_until, deadline) - time.monotonic()
         if pause > 0:
             time.sleep(pause)
 
-    def answered(self) -> None:
-        """The host gave a reply, whatever it said: from now on it takes longer until it is given up."""
+    def succeeded(self) -> None:
+        """The host gave a good reply: from now on it takes longer until it is given up."""
         with self._lock:
-            self._missed = 0
+            self._missed = self._refused = 0
             self._most_missed = _GIVEN_UP_ONCE_KNOWN_AFTER
 
     def failed(self, fault: WireFault, pause_s: float) -> None:
         """Takes note of a fault and of the pause that follows it."""
-        if fault.reason not in _HOST_REASONS:
-            self.answered()
+        if isinstance(fault, HostGivenUp):
+            return
         with self._lock:
             if fault.reason in _HOST_REASONS:
                 self._missed += 1
                 self._last = fault
-            elif fault.reason is FailureReason.THROTTLED:
+                return
+            self._missed = 0
+            if fault.reason in _REFUSALS:
+                self._refused += 1
+                self._last = fault
+            if fault.reason is FailureReason.THROTTLED:
                 self._quiet_until = max(self._quiet_until, time.monotonic() + pause_s)
 
 
@@ -114,7 +129,7 @@ class Patience:
             self.check()
             gate.enter(self.deadline)
             result = request()
-            gate.answered()
+            gate.succeeded()
             return result
 
         def pause(state: RetryCallState) -> float:
