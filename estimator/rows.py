@@ -117,6 +117,7 @@ def prepare(rows: Sequence[Mapping[str, str]], *, profiles: bool = True) -> Prep
         pipeline=column["pipeline"],
         context=column["context"],
         expert=column["expert"],
+        virtual_stages=column["virtual_stages"],
         sharding=column["sharding"].astype(np.int64),
         recompute=column["recompute"].astype(np.int64),
     )
@@ -191,8 +192,8 @@ def _work(row: Row, cache: dict[object, Work | str], profiles: bool) -> Work:
 
 
 _LAYOUT_COLUMNS = (
-    "gpus", "nodes", "micro_batch", "grad_accum", "data", "tensor", "pipeline", "context", "expert", "sharding",
-    "recompute",
+    "gpus", "nodes", "micro_batch", "grad_accum", "data", "tensor", "pipeline", "context", "expert", "virtual_stages",
+    "sharding", "recompute",
 )  # fmt: skip
 
 
@@ -236,11 +237,17 @@ def _layout(row: Row, work: Work) -> tuple[float, ...]:
     recompute = {"full": Recompute.FULL, "selective": Recompute.SELECTIVE}.get(row.act_ckpt, Recompute.NONE)
     if not row.act_ckpt and row.language:
         share = data if sharding == Sharding.ZERO3 else 1.0
-        static = (2.0 * params + (16.0 if sharding == Sharding.NONE else 4.0) * trainable) / (tensor * pipeline) / share
+        met = 1.0 - float(work.expert_params) / params * (1.0 - 1.0 / expert)  # experts live on one rank each
+        states = 2.0 * params + (16.0 if sharding == Sharding.NONE else 4.0) * trainable
+        static = states * met / (tensor * pipeline) / share
         stored = 2.0 * micro * float(work.stored_values) / (tensor * context)
         if pipeline == 1.0 and static + stored > 1.1 * capacity:
             recompute = Recompute.FULL
-    return gpus, nodes, micro, accum, data, tensor, pipeline, context, expert, float(sharding), float(recompute)
+    # interleaved schedules of Megatron Core: about two layers a virtual stage (NeMo's published configurations)
+    virtual = max(1.0, round(float(work.layers) / pipeline / 2.0)) if pipeline > 1.0 and fused_stack(row) else 1.0
+    return (
+        gpus, nodes, micro, accum, data, tensor, pipeline, context, expert, virtual, float(sharding), float(recompute)
+    )  # fmt: skip
 
 
 def _megatron(row: Row) -> bool:
@@ -295,7 +302,8 @@ def plain_stack(row: Row) -> bool:
 
 def fused_stack(row: Row) -> bool:
     """Compiled, tuned, or one of the frameworks whose layers are fused kernels."""
-    return row.tuned or row.compiled or any(name in row.framework for name in _FUSED)
+    named = any(name in row.framework for name in _FUSED) and "automodel" not in row.framework
+    return row.tuned or row.compiled or named
 
 
 def _execution(rows: list[Row], rates: list[MatrixRate]) -> Execution:

@@ -33,9 +33,13 @@ class Constants:
     expert_width: Value = 300.0  # width of an expert at which a 312 TFLOP/s GPU runs it at half rate
     frozen: Value = 0.93  # matrix time where weights get no gradients, over the counted time
     grouped: Value = 0.10  # the same for grouped and depthwise convolutions, over `matmul`
-    attention: Value = 0.37  # fused attention over the 16-bit datasheet rate
-    split: Value = 470.0  # slow-down of matrices cut by tensor parallelism: 1 + split sqrt(t) / hidden sqrt(peak/312)
+    attention: Value = 0.38  # fused attention of a 312 TFLOP/s GPU over its 16-bit datasheet rate
+    attention_fall: Value = 0.4  # ... which falls with (312 / rate) to this power
+    vendor_attention: Value = 1.5  # attention of vendor libraries over `attention`
+    width: Value = 300.0  # slow-down of narrow models: 1 + width / hidden
+    split: Value = 470.0  # ... and of matrices cut by tensor parallelism: + split (sqrt(t) - 1) / hidden sqrt(peak/312)
     fill: Value = 80.0  # tokens a micro-batch at which a 312 TFLOP/s GPU runs at half rate
+    again: Value = 0.9  # forward passes that full recomputation adds
     memory: Value = 0.85  # streaming over datasheet bandwidth
     traffic: Value = 1.0  # elementwise traffic over the counted values
     fused: Value = 0.6  # the same where kernels are fused, over `traffic`

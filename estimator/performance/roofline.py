@@ -18,7 +18,7 @@ Seconds = NDArray[np.float64]
 FORMATS = ("half", "fp8", "fp4", "tf32", "fp32")
 """Matrix formats with an efficiency of their own; fp64 counts as fp32."""
 
-EXPERT_KERNELS = 4.0
+EXPERT_KERNELS = 1.0
 """Launches an expert, layer and forward pass where experts run in a Python loop (plain stacks)."""
 Switch = float | NDArray[np.float64]
 
@@ -66,13 +66,13 @@ def format_scale(run: Execution, c: Constants) -> float | Seconds:
     return picked
 
 
-def passes(work: Work, layout: Layout) -> tuple[Seconds, Seconds]:
+def passes(work: Work, layout: Layout, c: Constants) -> tuple[Seconds, Seconds]:
     """(matrix passes, other passes) over the forward work: forward + backward + what is recomputed.
 
-    Full recomputation adds one forward pass of everything, selective one of what is neither matrix nor attention.
+    Full recomputation adds `again` forward passes of everything, selective 0.7 of what is neither matrix nor attention.
     """
     recompute = np.asarray(layout.recompute)
-    full = (recompute == Recompute.FULL).astype(float)
+    full = (recompute == Recompute.FULL) * c.again
     selective = (recompute == Recompute.SELECTIVE).astype(float)
     return 1.0 + work.backward_ratio + full, 3.0 + full + 0.7 * selective
 
@@ -88,14 +88,14 @@ def device_time(work: Work, hardware: Hardware, layout: Layout, run: Execution, 
     cut = layout.tensor * layout.pipeline
     micros = layout.grad_accum
     samples = layout.micro_batch * micros / layout.context  # sample-equivalents a replica and step
-    matrix, other = passes(work, layout)
+    matrix, other = passes(work, layout, c)
 
     peak = hardware.matmul_tflops * hardware.sustained
     speed = np.sqrt(peak / 312.0)
     scale = format_scale(run, c)
     tokens = layout.micro_batch * work.tokens / layout.context
     width = np.maximum(np.asarray(work.hidden, float), 64.0)
-    thin = np.where(np.asarray(layout.tensor) > 1, c.split * np.sqrt(layout.tensor) / width * speed, 0.0)
+    thin = (c.width + c.split * (np.sqrt(layout.tensor) - 1.0) * speed) / width
     few = np.where(np.asarray(work.tokens) > 1, c.fill * speed * speed / tokens, 0.0)
     slow = (1.0 + thin + few) / (peak * 1e12 * c.matmul * scale * np.where(run.fused, c.vendor, 1.0))
     inner = work.expert_params / np.maximum(3.0 * work.layers * work.experts * width, 1.0)  # width of one expert
@@ -103,16 +103,19 @@ def device_time(work: Work, hardware: Hardware, layout: Layout, run: Execution, 
     dense = samples / cut * matrix * (work.matmul_flops + work.expert_flops * routed + work.grouped_flops / c.grouped)
     matmul = dense * slow * np.where(np.asarray(work.backward_ratio) < 1.9, c.frozen, 1.0)
     eager = np.asarray(run.eager_attention)
-    rate = np.where(eager > 0, 0.5 * c.matmul * hardware.sustained, c.attention)
+    fused = (
+        c.attention * (312.0 / hardware.half_tflops) ** c.attention_fall * np.where(run.fused, c.vendor_attention, 1.0)
+    )
+    rate = np.where(eager > 0, 0.5 * c.matmul * hardware.sustained, fused)
     scores = samples / cut * (3.5 + (matrix - 1.0 - work.backward_ratio)) * work.attention_flops
     matmul = matmul + scores / (rate * hardware.half_tflops * 1e12)
 
     bandwidth = hardware.memory_gbps * 1e9 * c.memory
     values = samples / cut * other * work.elementwise_values
     weights = (work.params - work.expert_params * (1.0 - 1.0 / layout.expert)) / cut
-    moved = values * run.value_bytes * np.where(
-        run.fused, c.traffic * c.fused, c.traffic
-    ) + micros * weights * matrix * (run.value_bytes + run.quantised * (c.dequantise - run.value_bytes))
+    loose = np.where(run.fused, c.traffic * c.fused, c.traffic)
+    read = run.value_bytes + run.quantised * (c.dequantise - run.value_bytes)
+    moved = values * run.value_bytes * loose + micros * weights * matrix * read
     memory = moved / bandwidth
     shards = np.where(np.asarray(layout.sharding) >= 1, layout.data, 1.0)
     optimizer = work.trainable_params * run.optimizer_bytes / (cut * shards) / bandwidth
