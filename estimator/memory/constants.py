@@ -29,9 +29,9 @@ class MemoryConstants:
     logits_bytes: float = 10.2  # bytes a logit at the peak: 16-bit and fp32 copies, softmax, gradient, [4, 20]
     fragmentation: float = 0.04  # share that the caching allocator holds but cannot use, of what moves, [0, 0.2]
     gathered_layers: float = 2.0  # layers whose full weights ZeRO-3 holds at once (current and prefetched), [1, 4]
-    sigma_states: float = 0.03  # relative error (one standard deviation) of weights, gradients and optimizer states
-    sigma_moving: float = 0.15  # relative error of activations, logits and buffers
-    sigma_gib: float = 0.4  # error of what no model explains, GiB
+    sigma_states: float = 0.05  # relative error (one standard deviation) of weights, gradients and optimizer states
+    sigma_moving: float = 0.2  # relative error of activations, logits and buffers
+    sigma_gib: float = 0.6  # error of what no model explains, GiB
     margin: float = 1.3  # standard deviations between "fits" and "tight"
 
 
