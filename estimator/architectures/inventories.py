@@ -24,6 +24,7 @@ class Inventory:
     conv1x1_flops: float  # dense convolutions with a 1x1 window
     conv_flops: float  # dense convolutions with a larger window
     grouped_flops: float  # several groups of several channels
+    slow_grouped_flops: float  # part of grouped that channels-last libraries lack fast kernels for, see `counting`
     depthwise_flops: float  # one channel a group
     attention_flops: float  # batched products (scores, values)
     narrow_flops: float  # the part of linear + conv1x1 + conv with fewer than 64 channels in or out

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from benchmarks_db.errors import WorkloadError
-from estimator.architectures.inventories import Inventory, find
+from estimator.architectures.inventories import Inventory, find, fold
 from estimator.work import Work
 
 if TYPE_CHECKING:
@@ -18,8 +18,19 @@ if TYPE_CHECKING:
 
 DEFAULT_IMAGE = 224.0
 
-VALUES_AN_ACTIVATION = 4.6
-"""Values read or written forward outside the matrices, per output of a convolution or linear layer.
+REREAD = 3.4
+"""Times that convolutions and linear layers read and write their operands, over once.
+
+Tiles are read again, inputs are unfolded or transposed to the layout that the matrix units want (timm, RTX 3090)."""
+
+REREAD_CHANNELS_LAST = 2.3
+"""The same in channels-last, which the matrix units take as it is."""
+
+SLOW_GROUPS = 0.8
+"""Share of `slow_grouped_flops` that channels-last spends again at the rate of depthwise convolutions."""
+
+VALUES_AN_ACTIVATION = 26.0
+"""Values read or written forward, re-reading included, per output of a convolution or linear layer.
 
 Median over the counted timm models: each output passes a normalisation and an activation, some a residual sum."""
 
@@ -47,11 +58,13 @@ def work(
     """Work of one image of `image_size` pixels on a side (default: the size the facts were taken at).
 
     Convolutions, linear layers over patches and traffic grow with the pixels; attention over all patches with their
-    square; parameters and kernels do not grow. WorkloadError when neither counts nor GMACs are known.
+    square; parameters and kernels do not grow. `memory_format`: `channels-last`, else the frameworks' default.
+    Compilation leaves the counts alone; the step model knows what fusion saves. WorkloadError when neither counts nor GMACs are known.
     """
+    del compiled
     size = image_size or facts.image_size or DEFAULT_IMAGE
     if counted := find(facts.name, size):
-        return of_inventory(counted, image_size=size)
+        return of_inventory(counted, image_size=size, channels_last=memory_format == "channels-last")
     if not facts.forward_gmacs:
         raise WorkloadError("neither counts nor GMACs of the model are known", field="model", value=facts.name)
     scale = (size / (facts.image_size or DEFAULT_IMAGE)) ** 2
@@ -74,33 +87,38 @@ def work(
     )
 
 
-def of_inventory(counted: Inventory, *, image_size: float | None = None, name: str | None = None) -> Work:
+def of_inventory(counted: Inventory, *, image_size: float | None = None, channels_last: bool = False) -> Work:
     """Work of one sample of a counted model, brought to another image size.
 
-    The backward pass of everything outside the matrices is counted too; `elementwise_values` is a third of forward
-    plus backward, because the step model charges backward twice the forward.
+    Traffic is everything outside the matrices plus what matrix work reads and writes, `REREAD` times.
+    `elementwise_values` is a third of forward plus backward, because the step model charges backward twice the
+    forward. Grouped convolutions of some widths have no fast channels-last kernels (`slow_grouped_flops`).
     """
     scale = (image_size / counted.image_size) ** 2 if image_size and counted.image_size else 1.0
-    attends = scale**2 if (name or counted.model).startswith(GLOBAL_ATTENTION) else scale
+    attends = scale**2 if fold(counted.model).startswith(GLOBAL_ATTENTION) else scale
     forward = counted.forward_flops
     ratio = counted.backward_flops / forward if forward > 0 else 2.0
     around = counted.norm_values + counted.elementwise_values + counted.backward_values
     scores = min(8.0 * counted.softmax_values, around)  # passes over the score matrices, forward and backward
+    operands = 3.0 * (counted.matrix_values + counted.grouped_values)  # forward, and both backward products
+    operands *= REREAD_CHANNELS_LAST if channels_last else REREAD
     kept = counted.stored_values
     score_kept = min(2.0 * counted.softmax_values, 0.9 * kept)
+    dense = counted.linear_flops + counted.conv1x1_flops + counted.conv_flops + counted.grouped_flops
+    slow = SLOW_GROUPS * counted.slow_grouped_flops if channels_last else 0.0
+    photograph = counted.input.startswith("3x")
     return Work(
         params=counted.params,
         active_params=counted.params,
         trainable_params=counted.params,
         tokens=1.0,
-        matmul_flops=(counted.linear_flops + counted.conv1x1_flops + counted.conv_flops) * scale,
-        attention_flops=counted.attention_flops * attends,
-        grouped_flops=(counted.grouped_flops + counted.depthwise_flops) * scale,
+        matmul_flops=dense * scale + counted.attention_flops * attends,
+        grouped_flops=(slow + counted.depthwise_flops) * scale,
         backward_ratio=ratio,
-        elementwise_values=((around - scores) * scale + scores * attends) / 3.0,
+        elementwise_values=((around - scores + operands) * scale + scores * attends) / 3.0,
         kernels=counted.kernels,
-        input_bytes=JPEG_BYTES if counted.image_size else 0.0,
-        decode_ms=DECODE_MS if counted.image_size else 0.0,
+        input_bytes=JPEG_BYTES if photograph else 0.0,
+        decode_ms=DECODE_MS if photograph else 0.0,
         stored_values=(kept - score_kept) * scale,
         stored_values_selective=(kept - score_kept) * scale,
         stored_values_full=0.15 * (kept - score_kept) * scale,
