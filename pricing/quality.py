@@ -149,7 +149,10 @@ def judge(
             continue
         readable[PriceKey(seen.zone or seen.zone_id or "", seen.instance_type)].append(seen)
 
-    comparable = last.prices if last.source == fetched.source else {}
+    silent = {key for key in last.prices if key.place in fetched.silent_zones}
+    comparable = (
+        {key: usd for key, usd in last.prices.items() if key not in silent} if last.source == fetched.source else {}
+    )
     accepted = {key: _fold(rows, comparable.get(key), limits, counts, quarantined) for key, rows in readable.items()}
     suspect, fingerprint = _suspect(fetched, accepted, unreadable, comparable, counts, limits)
     if suspect and fingerprint and (accept_suspect or _persistent(last.suspicion, fingerprint, fetched, limits)):
@@ -182,6 +185,7 @@ def judge(
             hit = mine.instance_type == key.instance_type and key.place in ("", mine.place)
             if hit and mine not in accepted and mine not in kept:
                 kept[mine] = "the fetched price could not be used"
+    kept |= dict.fromkeys(silent - accepted.keys(), "its zone gave no answer")
     for key in accepted.keys() | kept.keys():
         unpriced.pop(key, None)
     counts["accepted"] = len(accepted)

@@ -48,7 +48,7 @@ class Outcome:
     region: str | None
     market: str | None
     source: str
-    outcome: str  # switched, unchanged, superseded, suspect, failed, region-off, skipped
+    outcome: str  # switched, unchanged, partial, superseded, suspect, failed, region-off, skipped
     detail: str = ""
     switch: Switch | None = None
 
@@ -87,9 +87,9 @@ class Summary:
 
     @property
     def exit_code(self) -> int:
-        """0: all asked-for sources answered; 1: something failed, was suspect, or a cloud asked by name was skipped."""
+        """0: all asked-for sources answered; 1: something failed or was suspect, or a cloud asked by name was skipped."""
         asked = any(o.outcome == "skipped" and o.cloud in self.asked_by_name for o in self.outcomes)
-        return int(asked or self.count("failed", "suspect") > 0)
+        return int(asked or self.count("failed", "suspect", "partial") > 0)
 
     def by_cloud(self) -> dict[str, Counter[str]]:
         """Counts of outcomes by cloud."""
@@ -311,10 +311,11 @@ class _Writer:
         self.interruptions += self._store.put_interruptions(facts)
         for fetched in sorted(sets, key=lambda s: (s.market != Market.ON_DEMAND, s.region)):
             switch = self._store.switch(fetched, judge=self._judging)
-            self._outcomes.append(
-                Outcome(fetched.cloud, fetched.region, fetched.market.value, fetched.source, switch.outcome,
-                        switch.detail, switch)
-            )  # fmt: skip
+            outcome, detail = switch.outcome, switch.detail
+            if fetched.silent_zones and outcome in ("switched", "unchanged"):
+                outcome, detail = "partial", f"no answer for {', '.join(fetched.silent_zones)}"
+            place = (fetched.cloud, fetched.region, fetched.market.value, fetched.source)
+            self._outcomes.append(Outcome(*place, outcome, detail, switch))
         ended = {(s.region, s.market) for s in sets}
         failures += self._unanswered(scope, ended, failures)
         for failure in failures:

@@ -110,7 +110,8 @@ class PriceSet:
     """All prices of one (cloud, region, market), whole: the unit that is switched at once.
 
     `source` is written to every price as it reaches a person, e.g. "aws:pricing", "aws:spot-history",
-    "azure:retail", "gcp:catalog".
+    "azure:retail", "gcp:catalog". `silent_zones` gave no answer: their last good prices stay, flagged, and their
+    absence is neither a shrink nor the end of an offer.
     """
 
     cloud: str
@@ -120,6 +121,7 @@ class PriceSet:
     fetched_at: datetime
     observations: tuple[Observation, ...]
     rejected: tuple[Rejection, ...] = ()
+    silent_zones: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,453 @@
+"""`prices ...`: fetching prices, how fresh they are, how they moved, and carrying them elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from benchmarks_db.errors import WorkloadError
+from estimator.cli.catalogue import listing
+from estimator.cli.errors import PARTLY, note
+from estimator.cli.flags import FormatOption, MaxAgeOption, OfflineOption, OutputOption, PlainOption, surroundings
+from estimator.cli.offers import (
+    AsOfOption,
+    CloudsOption,
+    MarketOption,
+    RegionsOption,
+    market_name,
+    narrowed,
+    offers_of,
+    print_offers,
+    store_to_read,
+    store_url,
+)
+from estimator.cli.offers import offers_command as offers_command
+from estimator.cli.output import as_csv, as_json, as_table, chosen_format, emit
+from estimator.cli.settings import Settings
+from estimator.quantities import parse_hours
+
+if TYPE_CHECKING:
+    from pricing.refresh import Summary
+    from pricing.sources.base import SourceSettings
+    from pricing.store import ScopeState, Store
+
+app = typer.Typer(help="Fetch, look at and compare prices.", no_args_is_help=True)
+
+
+def _now(here: Settings) -> Callable[[], datetime]:
+    """The clock: ESTIMATOR_NOW stands still, else the real one."""
+    return (lambda: here.now) if os.environ.get("ESTIMATOR_NOW", "").strip() else (lambda: datetime.now(UTC))
+
+
+@app.command()
+def show(
+    what: Annotated[str, typer.Argument(metavar="GPU[:COUNT]|INSTANCE", help="H100:8, p5.48xlarge, a2-*")],
+    cloud: CloudsOption = None,
+    region: RegionsOption = None,
+    market: MarketOption = None,
+    as_of: AsOfOption = None,
+    max_age: MaxAgeOption = None,
+    offline: OfflineOption = False,
+    format: FormatOption = None,
+    output: OutputOption = None,
+    no_color: PlainOption = False,
+) -> None:
+    """Show the prices of a GPU or an instance type, cheapest first."""
+    from fnmatch import fnmatchcase
+
+    from pricing.offers import listed
+
+    here = surroundings(offline=offline, no_color=no_color, output=output)
+    table = offers_of(here, accelerators="any", as_of=as_of, max_age=max_age)
+    glob = what.casefold()
+    named = any(fnmatchcase(name.casefold(), glob) for name in table.names["instance_type"])
+    table = narrowed(table, cloud, region, None if named else what, what if named else None, market)
+    rows = sorted(listed(table), key=lambda o: (o.price_usd_per_hour, o.cloud, o.region or "", o.zone or ""))
+    print_offers([o.document() for o in rows], here, format, output)
+
+
+# --- refresh --------------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def refresh(
+    cloud: CloudsOption = None,
+    region: RegionsOption = None,
+    market: MarketOption = None,
+    watch: Annotated[
+        str | None, typer.Option("--watch", metavar="INTERVAL", help="Again every 30m, 6h ...", show_default=False)
+    ] = None,
+    deadline: Annotated[str, typer.Option("--deadline", help="Longest time for one region of a cloud.")] = "2m",
+    workers: Annotated[int, typer.Option("--workers", min=1, max=64, help="Regions fetched side by side.")] = 10,
+    accept_suspect: Annotated[
+        bool, typer.Option("--accept-suspect", help="Take sets that shrank or changed en masse: you have looked.")
+    ] = False,
+    offline: OfflineOption = False,
+    format: FormatOption = None,
+    output: OutputOption = None,
+    no_color: PlainOption = False,
+) -> None:
+    """Fetch today's on-demand and spot prices of every GPU instance type into the price database."""
+    here = surroundings(offline=offline, no_color=no_color, output=output)
+    if here.offline:
+        raise WorkloadError("nothing can be fetched offline", field="--offline")
+    interval = parse_hours(watch, field="--watch") if watch is not None else None
+    code = _refresh_once(here, cloud, region, market, deadline, workers, accept_suspect, format, output)
+    while interval is not None:
+        _pause(interval)
+        here = surroundings(no_color=no_color, output=output)
+        code = _refresh_once(here, cloud, region, market, deadline, workers, False, format, output)
+    raise typer.Exit(code)
+
+
+def _pause(hours: float) -> None:
+    """Wait, a little less or more than asked, so that many machines do not ask at once."""
+    import random
+    import time
+
+    time.sleep(hours * 3600 * random.uniform(0.9, 1.1))
+
+
+def _refresh_once(
+    here: Settings,
+    clouds: list[str] | None,
+    regions: list[str] | None,
+    market: str | None,
+    deadline: str,
+    workers: int,
+    accept_suspect: bool,
+    format: str | None,
+    output: Path | None,
+) -> int:
+    from pricing.offers import Market
+    from pricing.refresh import refresh as fetch
+    from pricing.regions import resolve_cloud
+    from pricing.sources.base import Wanted
+    from pricing.store import Store
+
+    names = tuple(dict.fromkeys(resolve_cloud(c, field="--cloud") for c in clouds or ()))
+    wanted = Wanted(regions=_region_names(regions, names))
+    if market is not None:
+        wanted = replace(wanted, markets=frozenset({Market(market_name(market) or "")}))
+    store = Store(store_url(here))
+    seconds = parse_hours(deadline, field="--deadline") * 3600
+    with _progress(here) as tick:
+        summary = fetch(
+            store,
+            source_settings(here, deadline_s=seconds),
+            clouds=names,
+            wanted=wanted,
+            accept_suspect=accept_suspect,
+            workers=workers,
+            on_progress=tick,
+        )
+    store.close()
+    _report(summary, here, format, output)
+    return summary.exit_code
+
+
+def source_settings(here: Settings, **changes: float) -> SourceSettings:
+    """What the live sources may know, from the environment of this process."""
+    from pricing.sources.base import settings_from_environment
+
+    return settings_from_environment(os.environ, _now(here), **changes)
+
+
+def _region_names(patterns: list[str] | None, clouds: tuple[str, ...]) -> tuple[str, ...]:
+    """The patterns as typed, and every known region that answers to them by place or area."""
+    if not patterns:
+        return ()
+    from pricing.regions import region_filter, regions
+
+    test = region_filter(patterns, field="--region")
+    known = [name for cloud, name in regions() if (not clouds or cloud in clouds) and test(cloud, name)]
+    return tuple(dict.fromkeys([*patterns, *known]))
+
+
+@contextmanager
+def _progress(here: Settings) -> Iterator[Callable[[int, int, str], None] | None]:
+    """A progress bar on standard error where it is a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True, no_color=not here.color), transient=True) as bar:
+        task = bar.add_task("prices", total=None)
+
+        def tick(done: int, total: int, name: str) -> None:
+            bar.update(task, total=total, completed=done, description=name)
+
+        yield tick
+
+
+def _report(summary: Summary, here: Settings, format: str | None, output: Path | None) -> None:
+    """The summary: a table by cloud, then what went wrong; or the whole as JSON."""
+    from estimator.cli.price_views import REFRESH_COLUMNS
+
+    how = chosen_format(format, output)
+    rows: list[dict[str, Any]] = [{"cloud": c, **counts} for c, counts in sorted(summary.by_cloud().items())]
+    if how == "json":
+        emit(as_json({"version": "1", **summary.document()}), output)
+    elif how == "csv":
+        names = ["cloud", "region", "market", "source", "outcome", "detail"]
+        emit(as_csv([o.document() for o in summary.outcomes], names), output)
+    else:
+        emit(as_table(rows, REFRESH_COLUMNS, how, here), output)
+    for outcome in summary.outcomes:
+        if outcome.outcome in ("failed", "suspect", "partial", "skipped", "region-off"):
+            where = " ".join(filter(None, (outcome.cloud, outcome.region, outcome.market)))
+            note(f"{outcome.outcome}: {where}: {outcome.detail}")
+    changed = sum(o.switch.added + o.switch.changed + o.switch.gone for o in summary.outcomes if o.switch)
+    held = sum(n for o in summary.outcomes if o.switch for n in (len_quarantined(o.switch.counts),))
+    more = f", {held} rows not believed (prices status --rejected)" if held else ""
+    note(f"{changed} prices changed in {summary.seconds:.1f} s{more}")
+
+
+def len_quarantined(counts: Any) -> int:
+    """Rows of a set that were read and not used, from the gate's counts."""
+    plain = ("folded", "accepted", "without a price", "jump confirmed", "suspect", "suspect set accepted")
+    return sum(n for reason, n in counts.items() if reason not in plain)
+
+
+# --- status ---------------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def status(
+    rejected: Annotated[bool, typer.Option("--rejected", help="What the quality gate did not believe.")] = False,
+    cloud: CloudsOption = None,
+    region: RegionsOption = None,
+    format: FormatOption = None,
+    output: OutputOption = None,
+    no_color: PlainOption = False,
+) -> None:
+    """Say how fresh the stored prices are, by cloud, region and market, and why some are not renewed."""
+    here = surroundings(no_color=no_color, output=output)
+    store = store_to_read(here)
+    if rejected:
+        _rejected(store, here, cloud, region, format, output)
+        return
+    from estimator.cli.price_views import scope_columns
+
+    rows = _status_rows(store, here)
+    rows = _where(rows, cloud, region)
+    listing("sets", rows, scope_columns(here.now), format, output, no_color)
+    if chosen_format(format, output) in ("table", "markdown"):
+        note(f"database: {store.name}" if store else f"database: none yet ({store_url(here)}); shipped prices are used")
+        last = store.last_run() if store else None
+        if last is not None:
+            note(f"last refresh: {last[0]:%Y-%m-%d %H:%M} UTC")
+
+
+def _status_rows(store: Store | None, here: Settings) -> list[dict[str, Any]]:
+    """The stored sets, what the last refresh could not ask, and the snapshot's dates."""
+    from pricing.offers import Freshness, iso
+    from pricing.snapshot import snapshot_dates, snapshot_table
+
+    freshness = Freshness.from_environment(os.environ)
+    rows = []
+    if store is not None:
+        rows = [_status_row(scope, freshness.limit_hours(scope.market), here.now) for scope in store.scopes()]
+        last = store.last_run()
+        outcomes: Any = last[1].get("outcomes", []) if last else []
+        rows += [
+            {"cloud": o["cloud"], "region": o["region"], "market": o["market"], "prices": 0, "state": "not enabled"
+             if o["outcome"] == "region-off" else "skipped", "fetched_at": None, "source": o["source"],
+             "why": o["detail"]}
+            for o in outcomes if o["outcome"] in ("region-off", "skipped")
+        ]  # fmt: skip
+    table = snapshot_table()
+    for (cloud, market), (low, high) in sorted(snapshot_dates().items()):
+        count = int((table.where("cloud", lambda c, k=cloud: c == k) & table.where("market", lambda m, k=market: m == k)  # type: ignore[misc]
+                     & ~(table.usd_per_hour != table.usd_per_hour)).sum())  # fmt: skip
+        rows.append(
+            {"cloud": cloud, "region": None, "market": market, "prices": count, "state": "snapshot",
+             "fetched_at": iso(high), "source": "shipped", "why": f"observed {low:%Y-%m-%d} to {high:%Y-%m-%d}"}
+        )  # fmt: skip
+    return rows
+
+
+def _status_row(scope: ScopeState, limit: float, now: datetime) -> dict[str, Any]:
+    from pricing.offers import iso
+
+    state, why = "live", ""
+    if scope.fetched_at is None:
+        state = "failed"
+    elif now - scope.fetched_at > timedelta(hours=limit):
+        state, why = "stale", f"older than {limit:g} h"
+    if scope.failing:
+        state = "stale" if scope.fetched_at is not None else "failed"
+        why = f"{scope.failure}: {scope.failure_detail}"
+    return {
+        "cloud": scope.cloud,
+        "region": scope.region,
+        "market": scope.market,
+        "prices": scope.prices,
+        "state": state,
+        "fetched_at": iso(scope.fetched_at),
+        "source": scope.source,
+        "why": why,
+    }
+
+
+def _rejected(
+    store: Store | None,
+    here: Settings,
+    cloud: list[str] | None,
+    region: list[str] | None,
+    format: str | None,
+    output: Path | None,
+) -> None:
+    from estimator.cli.price_views import QUARANTINE_COLUMNS
+
+    rows = [asdict(row) for row in store.quarantined()] if store else []
+    listing("rejected", _where(rows, cloud, region), QUARANTINE_COLUMNS, format, output, not here.color)
+
+
+def _where(rows: list[dict[str, Any]], clouds: list[str] | None, regions: list[str] | None) -> list[dict[str, Any]]:
+    from pricing.regions import region_filter, resolve_cloud
+
+    if clouds:
+        names = {resolve_cloud(c, field="--cloud") for c in clouds}
+        rows = [row for row in rows if row["cloud"] in names]
+    if regions:
+        seen = {(row["cloud"], row["region"]) for row in rows if row["region"]}
+        test = region_filter(regions, seen=seen, field="--region")
+        rows = [row for row in rows if row["region"] and test(row["cloud"], row["region"])]
+    return rows
+
+
+# --- history and differences ----------------------------------------------------------------------------------------
+
+
+@app.command()
+def history(
+    instance: Annotated[str, typer.Argument(metavar="INSTANCE", help="p5.48xlarge")],
+    days: Annotated[float, typer.Option("--days", min=0.01, max=36500.0)] = 30.0,
+    cloud: CloudsOption = None,
+    region: RegionsOption = None,
+    market: MarketOption = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE", help="Draw it as SVG.", show_default=False)
+    ] = None,
+    format: FormatOption = None,
+    output: OutputOption = None,
+    no_color: PlainOption = False,
+) -> None:
+    """Say how the stored prices of an instance type moved: minimum, quantiles and maximum by zone."""
+    from estimator.cli.price_views import HISTORY_COLUMNS
+    from estimator.cli.price_views import plot as drawn
+    from pricing.regions import region_filter, resolve_cloud
+    from pricing.store_queries import price_history
+
+    here = surroundings(no_color=no_color, output=output)
+    store = store_to_read(here)
+    series = []
+    if store is not None:
+        seen = {(s.cloud, s.region) for s in store.scopes()}
+        series = price_history(
+            store,
+            now=here.now,
+            days=days,
+            instance_type=instance,
+            market=market_name(market),
+            clouds=[resolve_cloud(c, field="--cloud") for c in cloud or ()],
+            where=region_filter(region, seen=seen, field="--region") if region else None,
+        )
+    if plot is not None and series:
+        title = f"{instance}, USD per hour, {days:g} days to {here.now:%Y-%m-%d %H:%M} UTC"
+        emit(drawn(series, start=here.now - timedelta(days=days), now=here.now, title=title), plot)
+    rows = [one.document() for one in series]
+    fields = [key for key in rows[0] if key != "steps"] if rows else None
+    listing("history", rows, HISTORY_COLUMNS, format, output, no_color, fields)
+    if not series:
+        note(
+            f"no price of {instance} was fetched in the last {days:g} days; `estimator prices refresh` fetches today's"
+        )
+
+
+@app.command()
+def diff(
+    before: Annotated[str, typer.Argument(metavar="DATE1", help="2026-09-01 or 2026-09-01T12:00Z")],
+    after: Annotated[str, typer.Argument(metavar="DATE2")],
+    cloud: CloudsOption = None,
+    region: RegionsOption = None,
+    market: MarketOption = None,
+    limit: Annotated[
+        float | None,
+        typer.Option("--limit", metavar="PERCENT", help="Exit 1 if a price moved by more.", show_default=False),
+    ] = None,
+    format: FormatOption = None,
+    output: OutputOption = None,
+    no_color: PlainOption = False,
+) -> None:
+    """Compare the prices known at two dates: what moved, what came, what went."""
+    from estimator.cli.price_views import CHANGE_COLUMNS
+    from pricing.store_queries import differences
+
+    here = surroundings(no_color=no_color, output=output)
+    tables = [
+        narrowed(offers_of(replace(here, offline=True), as_of=date), cloud, region, None, None, market)
+        for date in (before, after)
+    ]
+    changes = differences(*tables)
+    rows = [{**asdict(change), "percent": change.percent} for change in changes]
+    listing("changes", rows, CHANGE_COLUMNS, format, output, no_color)
+    if limit is not None and any(abs(c.percent) > limit for c in changes if c.percent is not None):
+        raise typer.Exit(PARTLY)
+
+
+# --- export and import ----------------------------------------------------------------------------------------------
+
+
+@app.command("export")
+def export_(
+    cloud: CloudsOption = None,
+    region: RegionsOption = None,
+    market: MarketOption = None,
+    output: OutputOption = None,
+) -> None:
+    """Write all current prices and machine facts as JSON, to be read elsewhere by `prices import`."""
+    from pricing.exchange import export_document
+
+    here = surroundings(offline=True, output=output)
+    table = narrowed(offers_of(here, accelerators="any"), cloud, region, None, None, market)
+    emit(as_json(export_document(table, store_to_read(here))), output)
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `prices export` wrote; - is standard input.")],
+) -> None:
+    """Read exported prices into this machine's price database; older ones never replace newer ones."""
+    from pricing.exchange import import_document
+    from pricing.store import Store
+
+    here = surroundings()
+    try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+        content = json.loads(text)
+    except OSError as error:
+        raise WorkloadError(f"{file} cannot be read: {error.strerror}", field="FILE", value=str(file)) from None
+    except ValueError as error:
+        where = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
+        raise WorkloadError(f"{file} is not JSON{where}", field="FILE", value=str(file)) from None
+    done = import_document(Store(store_url(here)), content)
+    newer = sum(s.outcome == "superseded" for s in done)
+    suspect = [s.detail for s in done if s.outcome == "suspect"]
+    for detail in suspect:
+        note(f"not taken: {detail}")
+    note(f"{len(done) - newer - len(suspect)} sets read, {newer} already newer here")
+    raise typer.Exit(PARTLY if suspect else 0)
