@@ -92,6 +92,27 @@ class Evidence(_Document):
     )
 
 
+class Hazard(_Document):
+    """Interruptions per hour of the whole job: the range of the sources, which contradict each other widely."""
+
+    low: float
+    typical: float
+    high: float
+
+
+class RiskDocument(_Document):
+    """What chance does to the run."""
+
+    hazard_per_hour: Hazard
+    expected_interruptions: float
+    checkpoint_interval_hours: float | None = Field(description="None: a checkpoint at the end only")
+    expected_hours: float
+    expected_cost_usd: float | None
+    probability_deadline: float | None = Field(default=None, description="to be done by the deadline; None without one")
+    probability_budget: float | None = None
+    reclaimed_per_month: str | None = Field(default=None, description="what the cloud's spot advisor states")
+
+
 class EstimateEntry(_Document):
     """One workload on one hardware and layout: how long, does it fit, and why; a price where one is known."""
 
@@ -112,6 +133,11 @@ class EstimateEntry(_Document):
     hours_parts: dict[str, float] = Field(description="hours (p50) by part of the run; they sum to hours.p50")
     gpu_hours: float
     cost_usd: Interval | None
+    cost_parts: dict[str, float] = Field(
+        default_factory=dict,
+        description="dollars (p50) by part; they sum to cost_usd.p50; a part nobody can price is absent",
+    )
+    risk: RiskDocument
     price: PriceDocument
     memory_gib: MemoryDocument
     evidence: Evidence

@@ -14,7 +14,7 @@ from estimator.explain import explained
 from estimator.job import Job, job_of
 from estimator.offered import GpuFilter, offered
 from estimator.planner import market_of
-from estimator.present import echo, entry_of, price_of
+from estimator.present import echo, entry_of
 from estimator.repair import repairs
 from estimator.request_sections import Constraints, split_gpu
 from estimator.ways import Ways, ways_of
@@ -130,20 +130,6 @@ def _add(
             hints.extend(f"{asked}: {hint}" for hint in repairs(job, ways.fleet.hardware))
         return
     priced = np.isfinite(ways.cost).any()
-    row = int(np.nanargmin(ways.cost)) if priced else int(np.argmin(ways.hours.p50))
-    offer = ways.table.offer(int(ways.offer[row]))
-    has_price = offer.price_usd_per_hour is not None
-    entry = EstimateEntry(
-        **entry_of(
-            job,
-            ways.best,
-            ways.evidence,
-            int(ways.found[row]),
-            hours=ways.hours_of(row),
-            parts={"start_up": float(ways.hours.start_up[row]), "training": float(ways.hours.training[row])},
-            cost=ways.cost_of(row) if has_price else None,
-            price=price_of(offer, int(ways.nodes[row]), now),
-            offer=offer if has_price else None,
-        )
-    )
-    entries.append(explained(job, entry, offer.cloud))
+    row = int(np.nanargmin(ways.cost)) if priced else int(np.argmin(ways.hours))
+    entry = EstimateEntry(**entry_of(job, ways, row, now))
+    entries.append(explained(job, entry, ways.table.offer(int(ways.offer[row])).cloud))

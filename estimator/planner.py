@@ -15,7 +15,7 @@ from estimator.explain import explained
 from estimator.job import Job, job_of
 from estimator.machines import Kinds
 from estimator.offered import Offered, gpu_filter, offered
-from estimator.present import echo, entry_of, price_of
+from estimator.present import echo, entry_of
 from estimator.repair import repairs
 from estimator.request_fields import Sort
 from estimator.request_sections import Constraints
@@ -69,7 +69,7 @@ def plan(workload: Workload, *, offers: OfferTable | None = None, now: datetime 
     if binding is not None:
         return document.model_copy(update={"rejected": dict(rejected), "binding": binding, "hints": [hint]})
     ways = ways.select(kept)
-    front = pareto_front(ways.hours.p50, ways.cost)
+    front = pareto_front(ways.hours, ways.cost)
     shown = shortlist(ways, ranking(ways, workload.options.sort), workload.options.top)
     plans = [_entry(job, ways, int(row), rank, moment, bool(front[row])) for rank, row in enumerate(shown, start=1)]
     return document.model_copy(update={"plans": plans, "frontier": _frontier(ways, front), "rejected": dict(rejected)})
@@ -96,21 +96,25 @@ def market_of(workload: Workload, offers: OfferTable | None, now: datetime) -> O
 def _within_limits(ways: Ways, limits: Constraints) -> tuple[Mask, Counter[str], str | None, str]:
     """The ways within deadline, budget and hourly limit; the limit that binds and a hint when none is left."""
     hourly = ways.table.usd_per_hour[ways.offer] * ways.nodes
-    tests: list[tuple[str, float | None, Floats, str]] = [
-        ("max-usd-per-hour", limits.max_usd_per_hour, hourly, "the cheapest plan costs ${:.2f} an hour"),
-        ("deadline", limits.deadline, ways.hours.p50, "the fastest plan takes {:.1f} hours"),
-        ("budget", limits.budget, ways.cost, "the cheapest plan costs ${:,.2f}"),
+    tests: list[tuple[str, float | None, Floats, Floats | None, str]] = [
+        ("max-usd-per-hour", limits.max_usd_per_hour, hourly, None, "the cheapest plan costs ${:.2f} an hour"),
+        ("deadline", limits.deadline, ways.hours, ways.outcome.meets_deadline, "the fastest plan takes {:.1f} hours"),
+        ("budget", limits.budget, ways.cost, ways.outcome.meets_budget, "the cheapest plan costs ${:,.2f}"),
     ]
     keep = np.ones(len(ways), dtype=bool)
     dropped: Counter[str] = Counter()
-    for reason, limit, figure, words in tests:
+    for reason, limit, figure, chance, words in tests:
         if limit is None:
             continue
         passes = figure <= limit * (1 + 1e-12)
+        if chance is not None and limits.confidence is not None:
+            passes = chance >= limits.confidence
         dropped[reason] += int((keep & ~passes).sum())
         if not (keep & passes).any():
-            among = " within the other limits" if not keep.all() else ""
-            return keep, dropped, reason, words.format(float(figure[keep].min())) + among
+            hint = words.format(float(figure[keep].min()))
+            if chance is not None and limits.confidence is not None:
+                hint += f"; the best chance is {float(chance[keep].max()):.0%} where {limits.confidence:.0%} is asked"
+            return keep, dropped, reason, hint + ("" if keep.all() else " within the other limits")
         keep &= passes
     return keep, +dropped, None, ""
 
@@ -158,7 +162,7 @@ def pareto_front(hours: Floats, cost: Floats) -> Mask:
 def ranking(ways: Ways, sort: Sort) -> Ints:
     """Rows best first: by cost, time, or value (cost x time); ties by the other figure, then by name."""
     cloud, kind, market = (alphabetical(ways.table, name)[ways.offer] for name in ("cloud", "instance_type", "market"))
-    hours, cost = ways.hours.p50, ways.cost
+    hours, cost = ways.hours, ways.cost
     first, second = {Sort.COST: (cost, hours), Sort.TIME: (hours, cost), Sort.VALUE: (cost * hours, cost)}[sort]
     return np.lexsort((market, kind, cloud, second, first))
 
@@ -188,8 +192,8 @@ def _frontier(ways: Ways, front: Mask) -> list[FrontierPoint]:
     points = []
     picked = np.flatnonzero(front)
     last = None
-    for row in picked[np.lexsort((ways.cost[picked], ways.hours.p50[picked]))]:
-        figures = (float(ways.hours.p50[row]), float(ways.cost[row]))
+    for row in picked[np.lexsort((ways.cost[picked], ways.hours[picked]))]:
+        figures = (float(ways.hours[row]), float(ways.cost[row]))
         if figures == last:
             continue
         last = figures
@@ -213,17 +217,7 @@ def _frontier(ways: Ways, front: Mask) -> list[FrontierPoint]:
 def _entry(job: Job, ways: Ways, row: int, rank: int, now: datetime, pareto: bool) -> PlanEntry:
     offer = ways.table.offer(int(ways.offer[row]))
     entry = PlanEntry(
-        **entry_of(
-            job,
-            ways.best,
-            ways.evidence,
-            int(ways.found[row]),
-            hours=ways.hours_of(row),
-            parts={"start_up": float(ways.hours.start_up[row]), "training": float(ways.hours.training[row])},
-            cost=ways.cost_of(row),
-            price=price_of(offer, int(ways.nodes[row]), now),
-            offer=offer,
-        ),
+        **entry_of(job, ways, row, now),
         rank=rank,
         cloud=offer.cloud,
         region=offer.region,

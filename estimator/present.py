@@ -9,18 +9,23 @@ import numpy as np
 
 from estimator.documents import (
     Evidence,
+    Hazard,
     Interval,
     LayoutDocument,
     MemoryDocument,
     PriceDocument,
+    RiskDocument,
     Throughput,
 )
-from estimator.evidence import KINDS, Evidenced
+from estimator.evidence import KINDS
 from estimator.job import Job
-from estimator.memory import COMPONENTS, TIGHT, VERDICTS
+from estimator.memory import COMPONENTS, TIGHT, UNKNOWN, VERDICTS
 from estimator.performance import BOUNDS
+from estimator.risk.outcome import Outcome
 from estimator.search import Found
 from estimator.terms import ActivationCheckpointing, NicKind, Recompute, ShardingKind, Verdict
+from estimator.ways import Ways
+from pricing.interruptions import interruption
 from pricing.offers import Market, Offer, PriceState
 
 TERMS = ("compute", "memory", "launch", "communication", "pipeline", "input")
@@ -77,44 +82,98 @@ def price_of(offer: Offer | None, nodes: int, now: datetime) -> PriceDocument:
     )
 
 
-def entry_of(
-    job: Job,
-    found: Found,
-    evidence: Evidenced,
-    row: int,
-    *,
-    hours: tuple[float, float, float],
-    parts: dict[str, float],
-    cost: tuple[float, float, float] | None,
-    price: PriceDocument,
-    offer: Offer | None,
-) -> dict[str, Any]:
-    """The fields that an estimate and a plan share, for one row of the search."""
-    gpus = float(found.gpus[row])
-    step = float(evidence.step_seconds[row])
-    scale = step / _at(found.step.total, row)
+def entry_of(job: Job, ways: Ways, row: int, now: datetime) -> dict[str, Any]:
+    """The fields that an estimate and a plan share, for one way to run the job."""
+    found, evidence, at = ways.best, ways.evidence, int(ways.found[row])
+    offer = ways.table.offer(int(ways.offer[row]))
+    nodes = int(ways.nodes[row])
+    price = price_of(offer, nodes, now)
+    gpus = float(found.gpus[at])
+    step = float(evidence.step_seconds[at])
+    scale = step / _at(found.step.total, at)
     samples = job.training.global_batch / step
+    hours = _interval(ways.outcome, "hours", row)
+    cost = None if price.usd_per_hour is None else _interval(ways.outcome, "cost", row)
     return {
-        "gpu": str(np.asarray(found.hardware.gpu)[row]),
+        "gpu": str(np.asarray(found.hardware.gpu)[at]),
         "gpus": gpus,
-        "nodes": int(_at(found.hardware.nodes, row)),
-        "layout": layout_of(found, row),
+        "nodes": nodes,
+        "layout": layout_of(found, at),
         "throughput": Throughput(value=samples * job.sample_positions, unit=f"{job.training.unit}/s"),
         "step_ms": step * 1e3,
         "steps": job.steps,
-        "mfu": utilisation(job, found, row, step, recomputed=False),
-        "hfu": utilisation(job, found, row, step, recomputed=True),
-        "bound_by": BOUNDS[int(found.step.bound_by[row])],
-        "breakdown_ms": {term: _at(getattr(found.step, term), row) * scale * 1e3 for term in TERMS},
-        "hours": Interval(p10=hours[0], p50=hours[1], p90=hours[2]),
-        "hours_parts": parts,
-        "gpu_hours": hours[1] * gpus,
-        "cost_usd": None if cost is None else Interval(p10=cost[0], p50=cost[1], p90=cost[2]),
+        "mfu": utilisation(job, found, at, step, recomputed=False),
+        "hfu": utilisation(job, found, at, step, recomputed=True),
+        "bound_by": BOUNDS[int(found.step.bound_by[at])],
+        "breakdown_ms": {term: _at(getattr(found.step, term), at) * scale * 1e3 for term in TERMS},
+        "hours": hours,
+        "hours_parts": hours_parts(ways, row),
+        "gpu_hours": hours.p50 * gpus,
+        "cost_usd": cost,
+        "cost_parts": {} if cost is None else cost_parts(job, ways, row, cost.p50),
+        "risk": risk_of(ways, row, offer, priced=cost is not None),
         "price": price,
-        "memory_gib": memory_of(found, row),
-        "evidence": Evidence(kind=KINDS[int(evidence.kind[row])], correction=float(evidence.factor[row])),
-        "warnings": cautions(job, found, row, hours, offer, price),
+        "memory_gib": memory_of(found, at),
+        "evidence": Evidence(kind=KINDS[int(evidence.kind[at])], correction=float(evidence.factor[at])),
+        "warnings": cautions(job, ways, row, offer, price),
     }
+
+
+def hours_parts(ways: Ways, row: int) -> dict[str, float]:
+    """Median hours by part, summing to the median; what the typical lengths leave is time lost to interruptions."""
+    outcome = ways.outcome
+    parts = {
+        "start_up": float(outcome.start_up[row]),
+        "training": float(ways.training[row]),
+        "evaluation": float(outcome.evaluation[row]),
+        "checkpoints": float(outcome.checkpoints[row]),
+    }
+    total, whole = float(outcome.hours_p50[row]), sum(parts.values())
+    if total < whole:  # medians do not add up exactly
+        return {name: hours * total / whole for name, hours in parts.items()} | {"lost": 0.0}
+    return parts | {"lost": total - whole}
+
+
+def cost_parts(job: Job, ways: Ways, row: int, total: float) -> dict[str, float]:
+    """Median dollars by part: machines, storage, egress and fees, failed attempts, tax."""
+    cloud = ways.table.names["cloud"][ways.table.codes["cloud"][ways.offer[row]]]
+    extras = ways.extras[cloud].usd(float(ways.training[row]))
+    untaxed = total / (1.0 + job.workload.bill.tax_percent / 100.0)
+    machines = untaxed - sum(extras.values())
+    good = machines / job.workload.run.attempts
+    parts = {"machines": good, **extras, "other_attempts": machines - good, "tax": total - untaxed}
+    return {name: usd for name, usd in parts.items() if name == "machines" or usd != 0.0}
+
+
+def risk_of(ways: Ways, row: int, offer: Offer, *, priced: bool) -> RiskDocument:
+    """What chance does to one way."""
+    outcome, hazards = ways.outcome, ways.hazards
+    interval = float(outcome.interval[row])
+    whole = interval >= float(ways.training[row] + outcome.evaluation[row]) * (1 - 1e-9)
+    reclaimed = None
+    if offer.market is Market.SPOT and offer.region is not None:
+        fact = interruption(offer.cloud, offer.region, offer.instance_type)
+        reclaimed = fact.label if fact is not None else None
+    return RiskDocument(
+        hazard_per_hour=Hazard(
+            low=float(hazards.low[row]), typical=float(hazards.typical[row]), high=float(hazards.high[row])
+        ),
+        expected_interruptions=float(outcome.interruptions[row]),
+        checkpoint_interval_hours=None if whole else interval,
+        expected_hours=float(outcome.hours_mean[row]),
+        expected_cost_usd=float(outcome.cost_mean[row]) if priced else None,
+        probability_deadline=_known(outcome.meets_deadline[row]),
+        probability_budget=_known(outcome.meets_budget[row]) if priced else None,
+        reclaimed_per_month=reclaimed,
+    )
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _interval(outcome: Outcome, what: str, row: int) -> Interval:
+    return Interval(**{q: float(getattr(outcome, f"{what}_{q}")[row]) for q in ("p10", "p50", "p90")})
 
 
 def layout_of(found: Found, row: int) -> LayoutDocument:
@@ -163,30 +222,32 @@ def utilisation(job: Job, found: Found, row: int, step: float, *, recomputed: bo
     return flops / (step * peak)
 
 
-def cautions(
-    job: Job,
-    found: Found,
-    row: int,
-    hours: tuple[float, float, float],
-    offer: Offer | None,
-    price: PriceDocument,
-) -> list[str]:
+def cautions(job: Job, ways: Ways, row: int, offer: Offer, price: PriceDocument) -> list[str]:
     """What a careful colleague would add to this plan."""
+    found, at = ways.best, int(ways.found[row])
     notes = []
-    if found.verdict[row] == TIGHT:
+    if found.verdict[at] == TIGHT:
         notes.append("memory is tight: it may not fit; a smaller micro-batch or more recomputation gives room")
-    nodes = _at(found.hardware.nodes, row)
-    if nodes > 1 and _at(found.hardware.nic_kind, row) == NicKind.ETHERNET:
+    if found.verdict[at] == UNKNOWN:
+        notes.append("memory is not known for this model: whether it fits cannot be said")
+    if ways.nodes[row] > 1 and _at(found.hardware.nic_kind, at) == NicKind.ETHERNET:
         notes.append("no RDMA between these nodes: multi-node scaling depends on the network actually given")
-    if offer is not None and offer.market is Market.SPOT:
-        notes.append("spot: interruptions are not in these hours and dollars")
+    if offer.market is Market.SPOT:
+        hazard = ways.hazards
+        notes.append(
+            f"spot: {hazard.low[row]:.2g} to {hazard.high[row]:.2g} interruptions an hour, as sources disagree; "
+            "the search for capacity at the start is not counted"
+        )
     if price.age_hours is not None and price.age_hours > OLD_PRICE_DAYS * 24:
         notes.append(f"the price was observed {price.age_hours / 24:.0f} days ago")
     if price.state is PriceState.STALE:
-        notes.append("the price is stale" + (f": {offer.note}" if offer is not None and offer.note else ""))
-    deadline = job.workload.constraints.deadline
-    if deadline is not None and hours[2] > deadline:
-        notes.append(f"may miss the deadline: one run in ten takes longer than {hours[2]:.1f} h")
+        notes.append("the price is stale" + (f": {offer.note}" if offer.note else ""))
+    if unknown := ways.extras[offer.cloud].unknown:
+        notes.append(f"not in the total, price unknown: {', '.join(unknown)}")
+    limits = job.workload.constraints
+    chance = ways.outcome.meets_deadline[row]
+    if limits.deadline is not None and chance < 0.9:
+        notes.append(f"meets the deadline with a probability of {chance:.0%}")
     return notes
 
 

@@ -1,13 +1,12 @@
-"""How long does the whole run take on the clock: steps, and what happens before the first one?
+"""How long does the whole run take on the clock, part by part, before chance comes in?
 
-Only what a sourced fact supports is counted; interruptions, evaluation and checkpoints are not part of this yet, and
-plans say so.
+Every part has a sourced default with a low and a high (`data/run_defaults.csv`) and can be turned off in the request.
+Low and high are the range of the sources; they widen the interval of a plan and are never averaged away.
 """
 
 from __future__ import annotations
 
 import csv
-import math
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -15,95 +14,144 @@ from importlib.resources import files
 import numpy as np
 from numpy.typing import NDArray
 
+from estimator.job import Job
+from estimator.request_run import Run
+from estimator.work import Work
+
+Floats = NDArray[np.float64]
+
 SECONDS_PER_HOUR = 3600.0
+BYTES_PER_TOKEN = 4.0  # pre-tokenised data as 32-bit ids
 
 
 @dataclass(frozen=True, slots=True)
-class Seconds:
-    """A sourced duration: low and high are the range of the sources, not an interval of a fit."""
+class Range:
+    """A sourced figure with the range of its sources."""
 
     low: float
     typical: float
     high: float
-    source: str
+    source: str = ""
+
+    def scaled(self, factor: float) -> Range:
+        """The same in another unit."""
+        return Range(self.low * factor, self.typical * factor, self.high * factor, self.source)
+
+    @classmethod
+    def stated(cls, value: float) -> Range:
+        """What the user said: no doubt is added to it."""
+        return cls(value, value, value, "the request")
+
+
+NONE = Range(0.0, 0.0, 0.0)
 
 
 @cache
-def _defaults() -> dict[tuple[str, str], Seconds]:
+def defaults() -> dict[tuple[str, str], Range]:
+    """The sourced defaults by (part, cloud); cloud "" is any."""
     with (files("estimator") / "data" / "run_defaults.csv").open(encoding="utf-8") as lines:
         return {
-            (row["part"], row["cloud"]): Seconds(
+            (row["part"], row["cloud"]): Range(
                 float(row["low"]), float(row["typical"]), float(row["high"]), row["source"]
             )
             for row in csv.DictReader(lines)
         }
 
 
-def start_up_parts(cloud: str) -> dict[str, Seconds]:
-    """What passes between asking a cloud for machines and the first step; an own machine only starts the process.
+def default(part: str, cloud: str = "") -> Range:
+    """One sourced default."""
+    return defaults()[part, cloud]
+
+
+def start_up_parts(cloud: str) -> dict[str, Range]:
+    """What passes between asking a cloud for machines and the first step, seconds; an own machine only starts.
 
     The search for capacity is not in it: no source measures it.
     """
-    known = _defaults()
-    parts = {"process_start": known["process_start", ""]}
-    if ("vm_ready", cloud) in known:
-        parts = {"vm_ready": known["vm_ready", cloud], "image_pull": known["image_pull", ""]} | parts
+    parts = {"process_start": default("process_start")}
+    if ("vm_ready", cloud) in defaults():
+        parts = {"vm_ready": default("vm_ready", cloud), "image_pull": default("image_pull")} | parts
     return parts
 
 
-def start_up_seconds(cloud: str) -> Seconds:
-    """Sum of `start_up_parts(cloud)`, seconds.
+def start_up(cloud: str, run: Run) -> Range:
+    """Hours from asking for machines to the first step.
 
-    >>> start_up_seconds("own").typical
-    108.0
+    >>> from estimator.request_run import Run
+    >>> start_up("own", Run()).typical
+    0.03
     """
+    if not run.start_up:
+        return NONE
+    if run.start_up_hours is not None:
+        return Range.stated(run.start_up_hours)
     parts = start_up_parts(cloud).values()
-    return Seconds(
-        sum(p.low for p in parts),
-        sum(p.typical for p in parts),
-        sum(p.high for p in parts),
-        "; ".join(p.source for p in parts),
-    )
+    seconds = Range(sum(p.low for p in parts), sum(p.typical for p in parts), sum(p.high for p in parts))
+    return seconds.scaled(1.0 / SECONDS_PER_HOUR)
 
 
-def optimizer_steps(samples: float, global_batch: float) -> int:
-    """Steps of the run: ceil(samples x epochs / global batch), at least one.
+def data_gb(job: Job) -> float | None:
+    """Size of the data set, GB: stated, or from tokens (4 bytes each) or the stored bytes of a sample; else unknown."""
+    run = job.workload.run
+    if run.data_gb is not None:
+        return run.data_gb
+    training = job.training
+    if training.samples_per_epoch is None:
+        return None
+    if training.unit == "tokens" and training.tokens_per_sample:
+        return training.samples_per_epoch * training.tokens_per_sample * BYTES_PER_TOKEN / 1e9
+    stored = float(np.asarray(job.work.input_bytes, float))
+    return training.samples_per_epoch * stored / 1e9 if stored > 0 else None
 
-    >>> optimizer_steps(50_000, 64)
-    782
+
+def staging(job: Job) -> Range:
+    """Hours to bring the data to the machines, each node its own copy; none where the size is unknown."""
+    run, size = job.workload.run, data_gb(job)
+    if not run.staging or not size:
+        return NONE
+    rate = Range.stated(run.staging_gbps) if run.staging_gbps is not None else default("staging_gbps")
+    hours = size / SECONDS_PER_HOUR
+    return Range(hours / rate.high, hours / rate.typical, hours / rate.low, rate.source)
+
+
+def evaluation_share(job: Job) -> Range:
+    """Hours of evaluation per hour of training.
+
+    Stated as interval and size, a sample of evaluation costs its forward pass: 1 / (1 + backward ratio) of training.
     """
-    return max(1, math.ceil(samples / global_batch - 1e-9))
+    run = job.workload.run
+    if not run.evaluation:
+        return NONE
+    if run.evaluate is not None:
+        forward = 1.0 / (1.0 + float(np.asarray(job.work.backward_ratio, float)))
+        trained = run.evaluate.every_steps * job.training.global_batch
+        return Range.stated(run.evaluate.samples * forward / trained)
+    share = Range.stated(run.evaluation_share) if run.evaluation_share is not None else default("evaluation_share")
+    return Range(*(s / (1.0 - s) for s in (share.low, share.typical, share.high)), share.source)
 
 
-@dataclass(frozen=True, slots=True)
-class RunHours:
-    """Wall-clock hours of n candidates, shape (n,) each; an 80% interval."""
+def checkpoint_gb(work: Work) -> float:
+    """Size of one checkpoint, GB: 14 bytes a trained parameter (weights, master copy, two moments); adapters alone
+    for LoRA and QLoRA, which train nothing else. Source: BLOOM, 2.3 TB for 176B = 13.0 (run_facts `startup`).
 
-    p10: NDArray[np.float64]
-    p50: NDArray[np.float64]
-    p90: NDArray[np.float64]
-    training: NDArray[np.float64]
-    start_up: NDArray[np.float64]
-
-
-def run_hours(
-    steps: NDArray[np.float64],
-    step_seconds: NDArray[np.float64],
-    low_factor: NDArray[np.float64],
-    high_factor: NDArray[np.float64],
-    start_up: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]],
-) -> RunHours:
-    """Hours = start-up + steps x step time.
-
-    `low_factor` <= 1 <= `high_factor` bound the throughput (80%), so time divides by them; `start_up` is (low,
-    typical, high) in seconds. Both move together (a slow lab is slow twice), which widens rather than narrows.
+    >>> from estimator.work import Work
+    >>> checkpoint_gb(Work(params=176e9, active_params=176e9, trainable_params=176e9))
+    2464.0
     """
-    training = steps * step_seconds / SECONDS_PER_HOUR
-    low, typical, high = (s / SECONDS_PER_HOUR for s in start_up)
-    return RunHours(
-        p10=training / high_factor + low,
-        p50=training + typical,
-        p90=training / low_factor + high,
-        training=training,
-        start_up=typical,
-    )
+    return float(np.asarray(work.trainable_params, float)) * 14.0 / 1e9
+
+
+def checkpoint_hours(job: Job, gpus: Floats) -> Floats:
+    """Hours that writing one checkpoint holds the job up, by number of GPUs."""
+    run = job.workload.run
+    if not run.checkpoints:
+        return np.zeros_like(gpus)
+    rate = run.checkpoint_gbps if run.checkpoint_gbps is not None else default("checkpoint_gbps_per_gpu").typical * gpus
+    blocking = default("checkpoint_async_share").typical if run.checkpoint_async else 1.0
+    return np.asarray(checkpoint_gb(job.work) / rate * blocking / SECONDS_PER_HOUR, float)
+
+
+def training_hours(job: Job, step_seconds: Floats) -> Floats:
+    """Hours of optimizer steps: steps x step time x the share of the epochs run x trials one after the other."""
+    run = job.workload.run
+    return job.steps * step_seconds / SECONDS_PER_HOUR * run.finish_early * run.trials

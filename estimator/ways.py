@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from estimator.cost import run_cost_usd
+from estimator.bill import Extras, extras_of
 from estimator.evidence import Evidenced, evidence_of
 from estimator.job import Job
 from estimator.machines import Fleet, Kinds, fleet_of, kinds_of
 from estimator.offered import GpuFilter
-from estimator.runtime import RunHours, run_hours, start_up_seconds
+from estimator.risk.hazard import Hazards, hazards_of
+from estimator.risk.outcome import Outcome, Plain, outcome_of
+from estimator.runtime import checkpoint_hours, evaluation_share, staging, start_up, training_hours
 from estimator.search import Found, search
+from pricing.interruptions import reclaimed_shares
 from pricing.offers import Market, OfferTable
 
 Ints = NDArray[np.int64]
@@ -24,17 +28,17 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """n ways to run the job: an offer (the cheapest region of its type and market) with a number of nodes."""
+    """n ways to run the job: an offer (the cheapest place of its type and market) with a number of nodes."""
 
     table: OfferTable
     offer: Ints  # (n,) row of `table`
     found: Ints  # (n,) row of the search's result
     nodes: Floats
-    hours: RunHours
-    cost: Floats  # p50, USD
-    cost_p10: Floats
-    cost_p90: Floats
+    outcome: Outcome
+    training: Floats  # hours of optimizer steps at the typical speed
     others: Ints  # (n,) further offers of the same type and market, no cheaper
+    hazards: Hazards
+    extras: Mapping[str, Extras]  # by cloud
     kinds: Kinds
     fleet: Fleet
     best: Found
@@ -44,84 +48,129 @@ class Ways:
     def __len__(self) -> int:
         return len(self.offer)
 
-    def hours_of(self, row: int) -> tuple[float, float, float]:
-        """p10, p50, p90 of one way, hours."""
-        return float(self.hours.p10[row]), float(self.hours.p50[row]), float(self.hours.p90[row])
+    @property
+    def hours(self) -> Floats:
+        """Median hours on the clock."""
+        return self.outcome.hours_p50
 
-    def cost_of(self, row: int) -> tuple[float, float, float]:
-        """p10, p50, p90 of one way, USD."""
-        return float(self.cost_p10[row]), float(self.cost[row]), float(self.cost_p90[row])
+    @property
+    def cost(self) -> Floats:
+        """Median dollars."""
+        return self.outcome.cost_p50
 
     def select(self, keep: Mask | Ints) -> Ways:
         """Some of the ways."""
-        hours = RunHours(
-            self.hours.p10[keep],
-            self.hours.p50[keep],
-            self.hours.p90[keep],
-            self.hours.training[keep],
-            self.hours.start_up[keep],
-        )
         return replace(
             self,
             offer=self.offer[keep],
             found=self.found[keep],
             nodes=self.nodes[keep],
-            hours=hours,
-            cost=self.cost[keep],
-            cost_p10=self.cost_p10[keep],
-            cost_p90=self.cost_p90[keep],
+            outcome=self.outcome.select(keep),
+            training=self.training[keep],
             others=self.others[keep],
+            hazards=self.hazards.select(keep),
         )
 
 
 def ways_of(job: Job, table: OfferTable, gpus: GpuFilter) -> Ways:
     """Every offer of `table` with every number of nodes that can run the job, the cheapest place of each type only."""
     kinds, fleet = _hardware(job, table, gpus)
-    found = search(job, fleet)
-    evidence = evidence_of(job, found)
+    best = search(job, fleet)
+    evidence = evidence_of(job, best)
     cheapest, others = _cheapest_places(table)
     kind = kinds.of_type[table.type_index[cheapest]]
     planned = kind >= 0
     cheapest, others, kind = cheapest[planned], others[planned], kind[planned]
 
     # Rows of the search's result are sorted by kind: each offer meets the run of rows of its kind.
-    found_kind = fleet.kind[found.row]
-    start = np.searchsorted(found_kind, kind, side="left")
-    copies = np.searchsorted(found_kind, kind, side="right") - start
+    kind_of_found = fleet.kind[best.row]
+    start = np.searchsorted(kind_of_found, kind, side="left")
+    copies = np.searchsorted(kind_of_found, kind, side="right") - start
     offer = np.repeat(cheapest, copies)
     within = np.arange(len(offer)) - np.repeat(np.cumsum(copies) - copies, copies)
-    row = np.repeat(start, copies) + within
+    found = np.repeat(start, copies) + within
+    alike = np.repeat(others, copies)
 
-    nodes = np.asarray(found.hardware.nodes, float)[row]
-    own = table.where("market", lambda market: market == Market.OWN)[offer]
+    nodes = np.asarray(best.hardware.nodes, float)[found]
     enough = _enough_nodes(job, table, offer, nodes)
-    offer, row, nodes, own = offer[enough], row[enough], nodes[enough], own[enough]
-    alike = np.repeat(others, copies)[enough]
-    hours = run_hours(
-        np.full(len(row), float(job.steps)),
-        evidence.step_seconds[row],
-        evidence.low[row],
-        evidence.high[row],
-        _start_up(table, offer),
+    offer, found, nodes, alike = offer[enough], found[enough], nodes[enough], alike[enough]
+    training = training_hours(job, evidence.step_seconds[found])
+    hazards = _hazards(job, table, offer, best.gpus[found], nodes)
+    extras = {cloud: extras_of(job, cloud) for cloud in table.names["cloud"]}
+    limits = job.workload.constraints
+    outcome = outcome_of(
+        Plain(
+            training=training,
+            slow=evidence.low[found],
+            fast=evidence.high[found],
+            start_up=_start_up(job, table, offer),
+            staging=staging(job),
+            evaluation=evaluation_share(job),
+            write=checkpoint_hours(job, best.gpus[found]),
+            interval=_stated_interval(job),
+            checkpoints=bool(job.workload.run.checkpoints),
+            hazards=hazards,
+            usd_per_hour=table.usd_per_hour[offer] * nodes,
+            fallback_usd_per_hour=_on_demand_beside(table)[offer] * nodes,
+            policy=job.workload.spot.policy,
+            fallback_after=job.workload.spot.fallback_after,
+            own=table.where("market", lambda market: market == Market.OWN)[offer],
+            attempts=job.workload.run.attempts,
+            extra_usd=_extra_usd(table, offer, extras, training),
+            tax=1.0 + job.workload.bill.tax_percent / 100.0,
+        ),
+        deadline=limits.deadline,
+        budget=limits.budget,
     )
-    price = table.usd_per_hour[offer]
-    cost, low, high = (run_cost_usd(h, price, nodes, own) for h in (hours.p50, hours.p10, hours.p90))
     return Ways(
         table=table,
         offer=offer,
-        found=row,
+        found=found,
         nodes=nodes,
-        hours=hours,
-        cost=cost,
-        cost_p10=low,
-        cost_p90=high,
+        outcome=outcome,
+        training=training,
         others=alike,
+        hazards=hazards,
+        extras=extras,
         kinds=kinds,
         fleet=fleet,
-        best=found,
+        best=best,
         evidence=evidence,
-        refused=_refusals(table, kinds, fleet, found),
+        refused=_refusals(table, kinds, fleet, best),
     )
+
+
+def _stated_interval(job: Job) -> float | None:
+    interval = job.workload.run.checkpoint_interval
+    return None if interval == "auto" else float(interval)
+
+
+def _hazards(job: Job, table: OfferTable, offer: Ints, gpus: Floats, nodes: Floats) -> Hazards:
+    spot = table.where("market", lambda market: market == Market.SPOT)[offer]
+    reclaimed = None
+    if spot.any():
+        low, high = reclaimed_shares(table)
+        reclaimed = (low[offer], high[offer])
+    return hazards_of(job.workload, gpus, nodes, spot, reclaimed)
+
+
+def _on_demand_beside(table: OfferTable) -> Floats:
+    """For each offer, the on-demand price of the same machine in the same region, NaN where there is none."""
+    region = table.codes["region"].astype(np.int64)
+    key = table.type_index.astype(np.int64) * max(1, len(table.names["region"])) + region
+    rows = np.flatnonzero(table.where("market", lambda market: market == Market.ON_DEMAND))
+    if not len(rows):
+        return np.full(len(table), np.nan)
+    order = rows[np.argsort(key[rows], kind="stable")]
+    place = np.minimum(np.searchsorted(key[order], key), len(order) - 1)
+    return np.where(key[order][place] == key, table.usd_per_hour[order][place], np.nan)
+
+
+def _extra_usd(table: OfferTable, offer: Ints, extras: Mapping[str, Extras], hours: Floats) -> Floats:
+    by_cloud = [extras[cloud] for cloud in table.names["cloud"]]
+    code = table.codes["cloud"][offer]
+    hourly, once = (np.array([getattr(e, name) for e in by_cloud]) for name in ("usd_per_hour", "once_usd"))
+    return np.asarray(hourly[code] * hours + once[code], float)
 
 
 def _cheapest_places(table: OfferTable) -> tuple[Ints, Ints]:
@@ -159,8 +208,8 @@ def _enough_nodes(job: Job, table: OfferTable, offer: Ints, nodes: Floats) -> Ma
     return nodes <= limit[table.type_index[offer]]
 
 
-def _start_up(table: OfferTable, offer: Ints) -> tuple[Floats, Floats, Floats]:
-    by_cloud = [start_up_seconds(cloud) for cloud in table.names["cloud"]]
+def _start_up(job: Job, table: OfferTable, offer: Ints) -> tuple[Floats, Floats, Floats]:
+    by_cloud = [start_up(cloud, job.workload.run) for cloud in table.names["cloud"]]
     code = table.codes["cloud"][offer]
     return (
         np.array([s.low for s in by_cloud])[code],

@@ -40,7 +40,12 @@ def test_a_plan_multiplies_out() -> None:
     for p in planned(options={"top": 50}).plans:
         assert p.cost_usd is not None
         assert p.price.usd_per_hour == pytest.approx(p.price.usd_per_hour_instance * p.nodes)
-        assert p.cost_usd.p50 == pytest.approx(p.hours.p50 * p.price.usd_per_hour)
+        assert p.cost_usd.p50 == pytest.approx(sum(p.cost_parts.values()))
+        machine_hours = p.cost_parts["machines"] / p.price.usd_per_hour
+        if p.market == "on-demand":
+            assert machine_hours == pytest.approx(p.hours.p50, rel=1e-3)
+        else:  # waiting for spot capacity takes time, not money
+            assert machine_hours <= p.hours.p50 * (1 + 1e-3)
         assert p.hours.p50 == pytest.approx(sum(p.hours_parts.values()))
         assert p.step_ms == pytest.approx(sum(p.breakdown_ms.values()))
         assert p.memory_gib.used == pytest.approx(sum(p.memory_gib.parts.values()))

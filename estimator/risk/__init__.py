@@ -1,0 +1,1 @@
+"""What can happen on the way: interruptions, failures, waiting; and what they do to hours and dollars."""
