@@ -66,7 +66,7 @@ def job_of(workload: Workload) -> Job:
         language=is_language(workload, facts),
         training=training,
         steps=need_data(training),
-        work=_work(workload, facts, training, attention),
+        work=work_for(workload, facts, training, attention),
         attention=attention,
         warnings=(*warnings, *training.warnings),
     )
@@ -96,7 +96,8 @@ def _at_image_size(facts: ModelFacts, image_size: int) -> ModelFacts:
     return min(image_sizes(facts.name), key=lambda row: abs((row.image_size or 224) - image_size), default=facts)
 
 
-def _work(workload: Workload, facts: ModelFacts, training: Training, attention: str) -> Work:
+def work_for(workload: Workload, facts: ModelFacts, training: Training, attention: str) -> Work:
+    """Work of one sample of the resolved request; WorkloadError where the method does not apply to the model."""
     if workload.custom is not None:
         if workload.method in (Method.LORA, Method.QLORA):
             raise WorkloadError(
