@@ -180,6 +180,7 @@ def judge(
             del accepted[key]
             if key in last.prices:
                 kept[key] = f"{reason}: {detail}"
+    unpriced.update(dict.fromkeys(zeros, ZERO))
     for key in (*unreadable, *zeros):
         for mine in last.prices:
             hit = mine.instance_type == key.instance_type and key.place in ("", mine.place)
@@ -296,7 +297,7 @@ def _suspect(
         )
         reason = worst.most_common(1)[0][0] if worst else "unreadable"
         return f"{len(unreadable)} of {total} rows could not be used ({reason})", None
-    if not accepted and (unreadable or counts[ZERO]):
+    if not accepted and (unreadable or (counts[ZERO] and comparable)):
         return "no usable price is left", None
     if comparable and len(accepted) < (1 - limits.shrink) * len(comparable):
         keys = "\n".join(sorted("\t".join(key) for key in accepted))

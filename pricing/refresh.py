@@ -87,7 +87,7 @@ class Summary:
 
     @property
     def exit_code(self) -> int:
-        """0: all asked-for sources answered; 1: something failed or was suspect, or a cloud asked by name was skipped."""
+        """0: all that was asked answered; 1: something failed or was suspect, or a cloud asked by name was skipped."""
         asked = any(o.outcome == "skipped" and o.cloud in self.asked_by_name for o in self.outcomes)
         return int(asked or self.count("failed", "suspect", "partial") > 0)
 
