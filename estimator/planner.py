@@ -120,13 +120,12 @@ def _within_limits(ways: Ways, limits: Constraints) -> tuple[Mask, Counter[str],
 
 
 MEMORY_REASONS = ("memory", "batch", "degrees", "gpu-count")
-HARDWARE_REASONS = ("memory", "batch", "degrees", "gpu-count", "precision", "unknown-gpu")
+HARDWARE_REASONS = (*MEMORY_REASONS[:3], "precision", "unknown-gpu", "gpu-count")
 
 
 def _binding_hardware(rejected: Mapping[str, int]) -> str:
-    """The hardware reason that removed most offers; memory first among equals."""
-    present = [reason for reason in HARDWARE_REASONS if rejected.get(reason)]
-    return max(present, key=lambda reason: rejected[reason]) if present else "memory"
+    """Why no hardware can run the job: what stands in the way of the hardware that came furthest."""
+    return next((reason for reason in HARDWARE_REASONS if rejected.get(reason)), "gpu-count")
 
 
 def _precision_hints(kinds: Kinds) -> list[str]:
