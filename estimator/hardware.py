@@ -120,7 +120,7 @@ def link_of(gpu: Gpu, links: Links = Links()) -> tuple[float, LinkKind]:
 
     NVLink rates are datasheet totals of both directions, halved. SXM and OAM boards sit on NVSwitch or a full mesh,
     except V100-SXM2 and P100 (hybrid cube mesh). NVLink bridges between PCIe cards pair two cards only, so a box of
-    them is taken as PCIe unless the source says NVLink. GeForce cards have no peer-to-peer over PCIe.
+    them is taken as PCIe unless the source says NVLink. GeForce cards since Turing have no peer-to-peer over PCIe.
     """
     pcie = _PCIE_GBPS.get(int(gpu.pcie_gen or 4), 31.5)
     nvlink = (gpu.nvlink_gbps or 0.0) / 2.0
@@ -139,7 +139,7 @@ def link_of(gpu: Gpu, links: Links = Links()) -> tuple[float, LinkKind]:
         if nvlink > 0.0:
             return nvlink, kind
         kind = LinkKind.PCIE
-    if gpu.geforce:
+    if not gpu.pcie_p2p:
         return pcie, LinkKind.PCIE_NO_P2P
     return pcie, LinkKind.PCIE
 

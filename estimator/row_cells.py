@@ -262,6 +262,6 @@ def read_row(row: Mapping[str, str]) -> Row:
         unit=word(row, "unit").replace(" ", ""),
         per_gpu=word(row, "scope").replace("-", "_") == "per_gpu",
         tuned=stack == "tuned" or (stack != "plain" and lab.startswith("mlperf")),
-        channels_last=word(row, "memory_format") in ("channels-last", "nhwc", "channels_last"),
+        channels_last=word(row, "memory_format").replace("_", "-") in ("channels-last", "nhwc"),
         real_data=word(row, "data_kind") == "real",
     )

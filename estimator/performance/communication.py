@@ -10,10 +10,18 @@ from numpy.typing import NDArray
 from estimator.hardware import Hardware
 from estimator.layouts import Layout
 from estimator.performance.constants import Constants
-from estimator.terms import LinkKind, Recompute, Sharding
+from estimator.terms import LinkKind, NicKind, Recompute, Sharding
 from estimator.work import Work
 
 Seconds = NDArray[np.float64]
+
+NIC_SHARE = np.array([0.55, 0.75, 0.9, 1.0])
+"""Rate by `NicKind` over what RDMA reaches on the same line: sockets on Ethernet, GPUDirect-TCPX, EFA, InfiniBand.
+
+All-reduce over 4 nodes on 3.2 Tbit/s reaches 365 (H200) to 382 GB/s (B200) of 400 (benchmarks_db run facts)."""
+
+STAGED_EFA = 0.2
+"""EFA without GPUDirect, on cards without NVLink: about 3 GB/s a node between g6e instances (aws-ofi-nccl #547)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +37,9 @@ def rates(hardware: Hardware, c: Constants) -> tuple[Seconds, Seconds]:
     kind = np.asarray(hardware.link_kind)
     share = np.where(kind >= LinkKind.NVLINK, c.link, np.where(kind == LinkKind.PCIE, c.pcie, c.staged))
     network = np.maximum(hardware.nic_gbps, 1e-3)  # 0 where there is one node: nothing crosses it then
-    return np.asarray(hardware.link_gbps * share * 1e9), np.asarray(network * c.nic * 1e9)
+    nic = np.asarray(hardware.nic_kind)
+    reached = np.take(NIC_SHARE, nic) * np.where((kind <= LinkKind.PCIE) & (nic == NicKind.EFA), STAGED_EFA, 1.0)
+    return np.asarray(hardware.link_gbps * share * 1e9), np.asarray(network * reached * c.nic * 1e9)
 
 
 def traffic(work: Work, hardware: Hardware, layout: Layout, value_bytes: float | Seconds, c: Constants) -> Traffic:
@@ -37,6 +47,7 @@ def traffic(work: Work, hardware: Hardware, layout: Layout, value_bytes: float |
 
     Tensor parallel: 2 all-reduces a layer forward, 2 backward, 2 more when recomputed; ring factor 2 (t-1)/t.
     Experts: 2 exchanges a layer forward and backward of (experts a token) x hidden, (e-1)/e of it away from home.
+    Pipeline: one activation plane between stages, forward and backward, for each micro-batch and virtual stage.
     Context parallel: keys and values go round the ring, forward and twice backward.
     Data parallel: gradients once a step (ring all-reduce, 2 (d-1)/d x 4 bytes); FSDP: weights gathered forward and
     backward of every micro-batch and gradients scattered. A ring over nodes moves the bytes once through each node's
@@ -61,6 +72,10 @@ def traffic(work: Work, hardware: Hardware, layout: Layout, value_bytes: float |
     exchanged = plane * work.experts_per_token * (e - 1.0) / e / t
     expert = np.where(e > 1, layers * (4.0 + 2.0 * again) * micros * (exchanged / inside + latency), 0.0)
 
+    inside = np.where(t * p <= domain, link, nic)
+    sends = micros * layout.virtual_stages * 2.0 * (plane / t / inside + latency)
+    sent = np.where(p > 1, sends, 0.0)
+
     kv = 2.0 * plane * work.kv_heads / np.maximum(work.heads, 1.0)
     inside = np.where(t * cp <= domain, link, nic)
     context = np.where(cp > 1, layers * 3.0 * micros * kv * (cp - 1.0) / t / inside, 0.0)
@@ -71,10 +86,10 @@ def traffic(work: Work, hardware: Hardware, layout: Layout, value_bytes: float |
     ring = d * cp
     here = np.clip(domain / t, 1.0, ring)  # ranks of one data-parallel group on one node or rack
     away = ring > here
-    grads = (dense + routed) * 4.0 * 2.0 * (ring - 1.0) / ring
+    grads = (dense + routed) * work.wire_ratio * 4.0 * 2.0 * (ring - 1.0) / ring
     reduce = grads * (1.0 / link + np.where(away, 1.0 / (nic * here), 0.0)) + latency
     frozen = (work.params - work.expert_params * (1.0 - 1.0 / e)) / cut * value_bytes
     gathered = micros * (2.0 * frozen + 2.0 * (dense + routed)) * (ring - 1.0) / ring
     sharded = gathered * (1.0 / link + np.where(away, 1.0 / (nic * here), 0.0)) + micros * layers * 3.0 * latency
     data = np.where(ring > 1, np.where(np.asarray(layout.sharding) == Sharding.ZERO3, sharded, reduce), 0.0)
-    return Traffic(c.tensor * tensor + c.exchange * expert, data + context)
+    return Traffic(c.tensor * tensor + c.exchange * expert + c.send * sent, data + context)

@@ -52,11 +52,12 @@ class Constants:
     link: Value = 0.80  # NVLink rate over datasheet
     pcie: Value = 0.35  # PCIe rate over datasheet
     staged: Value = 0.16  # the same where every byte passes host memory (GeForce)
-    nic: Value = 0.60  # network rate over line rate
+    nic: Value = 0.90  # network rate over line rate, InfiniBand
     overlap: Value = 3.0  # norm that joins busy time and gradient traffic: 1 no overlap, infinity all hidden
     latency_us: Value = 33.0  # a collective's fixed time
     exchange: Value = 0.32  # exposed share of the expert exchange
     tensor: Value = 0.75  # exposed share of tensor-parallel traffic
+    send: Value = 0.3  # exposed share of the sends between pipeline stages
     decode: Value = 1.0  # host decoding time over the counted time
 
 

@@ -94,10 +94,11 @@ def device_time(work: Work, hardware: Hardware, layout: Layout, run: Execution, 
     speed = np.sqrt(peak / 312.0)
     scale = format_scale(run, c)
     tokens = layout.micro_batch * work.tokens / layout.context
-    width = np.maximum(np.asarray(work.hidden, float), 64.0)
+    hidden = np.asarray(work.hidden, float)
+    width = np.maximum(hidden, 64.0)
     thin = (c.width + c.split * (np.sqrt(layout.tensor) - 1.0) * speed) / width
-    few = np.where(np.asarray(work.tokens) > 1, c.fill * speed * speed / tokens, 0.0)
-    slow = (1.0 + thin + few) / (peak * 1e12 * c.matmul * scale * np.where(run.fused, c.vendor, 1.0))
+    narrow = np.where(hidden > 0, thin + c.fill * speed * speed / tokens, 0.0)  # transformers only
+    slow = (1.0 + narrow) / (peak * 1e12 * c.matmul * scale * np.where(run.fused, c.vendor, 1.0))
     inner = work.expert_params / np.maximum(3.0 * work.layers * work.experts * width, 1.0)  # width of one expert
     routed = (1.0 + c.expert_width * speed / np.maximum(inner, 64.0)) / c.expert
     dense = samples / cut * matrix * (work.matmul_flops + work.expert_flops * routed + work.grouped_flops / c.grouped)
@@ -116,7 +117,9 @@ def device_time(work: Work, hardware: Hardware, layout: Layout, run: Execution, 
     loose = np.where(run.fused, c.traffic * c.fused, c.traffic)
     read = run.value_bytes + run.quantised * (c.dequantise - run.value_bytes)
     moved = values * run.value_bytes * loose + micros * weights * matrix * read
-    memory = moved / bandwidth
+    half = np.where(np.asarray(run.value_bytes) < 4, work.half_factor, 1.0)
+    matmul = matmul * half
+    memory = moved * half / bandwidth
     shards = np.where(np.asarray(layout.sharding) >= 1, layout.data, 1.0)
     optimizer = work.trainable_params * run.optimizer_bytes / (cut * shards) / bandwidth
 
