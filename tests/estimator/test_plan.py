@@ -83,7 +83,8 @@ def test_filters_keep_only_what_was_asked_for() -> None:
         ({"deadline": "1m"}, "deadline"),
         ({"budget": 0.01}, "budget"),
         ({"max_usd_per_hour": 0.001}, "max-usd-per-hour"),
-        ({"gpus": ["H100:7"]}, "gpu-count"),
+        ({"gpus": ["H200:3"]}, "gpu-count"),
+        ({"gpus": ["H100:7"]}, "batch"),
         ({"clouds": ["azure"], "gpus": ["L4"]}, "gpu"),
     ],
 )
