@@ -39,8 +39,9 @@ def derivation(job: Job, entry: EstimateEntry, cloud: str | None) -> list[str]:
         *_layout(job, entry),
         *_step(entry),
         *_memory(entry),
-        *_hours(entry, cloud),
+        *_hours(job, entry, cloud),
         *_cost(entry),
+        *_risk(entry),
         *_evidence(entry),
     ]
 
@@ -94,7 +95,7 @@ def _step(entry: EstimateEntry) -> list[str]:
             lines.append(f"  {term:<16}{milliseconds:>12,.1f} ms {share:>4.0%}  {PHYSICS.get(term, '')}".rstrip())
     if entry.evidence.correction != 1.0:
         lines.append(f"  measurements near it changed the throughput by a factor {entry.evidence.correction:.3f}")
-    rate = f"throughput = {entry.throughput.value:,.4g} {entry.throughput.unit} of the whole job"
+    rate = f"throughput = {_plainly(entry.throughput.value)} {entry.throughput.unit} of the whole job"
     if entry.mfu is not None and entry.hfu is not None:
         rate += f"; MFU {entry.mfu:.1%} (model FLOPs), HFU {entry.hfu:.1%} (with recomputation) of the dense peak"
     return [*lines, rate]
@@ -109,16 +110,19 @@ def _memory(entry: EstimateEntry) -> list[str]:
     ]
 
 
-def _hours(entry: EstimateEntry, cloud: str | None) -> list[str]:
+def _hours(job: Job, entry: EstimateEntry, cloud: str | None) -> list[str]:
     parts: Mapping[str, float] = entry.hours_parts
     lines = [
         f"hours = {entry.hours.p50:.3f} (one run in ten below {entry.hours.p10:.3f}, one in ten above "
-        f"{entry.hours.p90:.3f}); {entry.gpu_hours:,.4g} GPU-hours"
+        f"{entry.hours.p90:.3f}); {_plainly(entry.gpu_hours)} GPU-hours"
     ]
     for name, part in parts.items():
         how = ""
         if name == "training":
+            run = job.workload.run
             how = f"{entry.steps:,} steps x {entry.step_ms / 1e3:.4g} s"
+            how += f" x {run.trials} trials" if run.trials > 1 else ""
+            how += f" x {run.finish_early:g} of the epochs" if run.finish_early < 1 else ""
         elif name == "start_up" and cloud is not None:
             how = ", ".join(f"{what} {figure.typical:.0f} s" for what, figure in start_up_parts(cloud).items())
         if part:
@@ -127,15 +131,37 @@ def _hours(entry: EstimateEntry, cloud: str | None) -> list[str]:
 
 
 def _cost(entry: EstimateEntry) -> list[str]:
-    price = entry.price
-    if entry.cost_usd is None or price.usd_per_hour_instance is None:
+    price, cost = entry.price, entry.cost_usd
+    if cost is None or price.usd_per_hour_instance is None:
         return ["dollars: no price is known for this hardware"]
     age = "" if price.age_hours is None else f", {price.age_hours / 24:.0f} days old"
     return [
-        f"dollars = {entry.hours.p50:.3f} h x {entry.nodes} x ${price.usd_per_hour_instance:.4f}/h = "
-        f"${entry.cost_usd.p50:,.2f} (80% between {entry.cost_usd.p10:,.2f} and {entry.cost_usd.p90:,.2f})",
+        f"dollars = {cost.p50:,.2f} (80% between {cost.p10:,.2f} and {cost.p90:,.2f}); machines at "
+        f"{entry.nodes} x ${price.usd_per_hour_instance:.4f}/h",
+        *(f"  {name.replace('_', ' '):<16}{part:>12,.2f} USD" for name, part in entry.cost_parts.items() if part),
         f"  price: {price.source}, {price.state}{age}",
     ]
+
+
+def _risk(entry: EstimateEntry) -> list[str]:
+    risk = entry.risk
+    hazard = risk.hazard_per_hour
+    lines = []
+    if risk.expected_interruptions > 0:
+        lines.append(
+            f"interruptions = {risk.expected_interruptions:.3g} expected, at {hazard.typical:.3g} an hour "
+            f"({hazard.low:.3g} to {hazard.high:.3g})"
+        )
+        if risk.checkpoint_interval_hours is not None:
+            lines.append(f"  a checkpoint every {risk.checkpoint_interval_hours * 60:.3g} min")
+        if risk.reclaimed_per_month:
+            lines.append(f"  the cloud says: {risk.reclaimed_per_month} of machines reclaimed in a month")
+    spent = "" if risk.expected_cost_usd is None else f" and ${risk.expected_cost_usd:,.2f}"
+    lines.append(f"expected (mean) = {risk.expected_hours:.3f} h{spent}")
+    for what, chance in (("deadline", risk.probability_deadline), ("budget", risk.probability_budget)):
+        if chance is not None:
+            lines.append(f"  probability to keep the {what}: {chance:.0%}")
+    return lines
 
 
 def _evidence(entry: EstimateEntry) -> list[str]:
@@ -146,9 +172,18 @@ def _evidence(entry: EstimateEntry) -> list[str]:
 
 def _measured(row: MeasurementUsed) -> str:
     cards = f"{row.gpus:g} x {row.gpu}" if row.gpus else row.gpu
-    rate = f"{row.throughput:,.4g} {row.unit or ''}".strip() if row.throughput else ""
+    rate = f"{_plainly(row.throughput)} {row.unit or ''}".strip() if row.throughput else ""
     said = [row.model, cards, row.precision, rate, row.date, row.source]
     return f"{', '.join(part for part in said if part)} (distance {row.distance:.2g})"
+
+
+def _plainly(value: float) -> str:
+    """Four figures without an exponent.
+
+    >>> _plainly(199734.2), _plainly(0.52341)
+    ('199,734', '0.5234')
+    """
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def _number(value: object) -> float:

@@ -14,6 +14,7 @@ from estimator.request_fields import (
     Strict,
     said,
 )
+from estimator.request_run import Bill, Evaluation, Run, Spot
 from estimator.request_sections import (
     Architecture,
     Constraints,
@@ -65,6 +66,9 @@ _SECTIONS: Mapping[str, type[Strict]] = {
     "own": OwnMachine,
     "constraints": Constraints,
     "options": Options,
+    "run": Run,
+    "spot": Spot,
+    "bill": Bill,
 }
 
 
@@ -94,6 +98,8 @@ def explained(model: type[BaseModel], detail: ErrorDetails) -> WorkloadError:
 
 def _unknown_key(model: type[BaseModel], location: list[int | str]) -> WorkloadError:
     section = _SECTIONS.get(str(location[0])) if len(location) > 1 else None
+    if list(map(str, location[:2])) == ["run", "evaluate"] and len(location) > 2:
+        section = Evaluation
     owner = section or model
     key = str(location[-1])
     field = ".".join(str(part) for part in location)

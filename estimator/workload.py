@@ -210,24 +210,21 @@ def nested(values: Mapping[str, object], base: Mapping[str, object] | None = Non
     """Flat keys as a request body, laid over `base`; None means "not given".
 
     Keys of `constraints` and `options` may stand flat (`deadline`, `top`), singular (`gpu`, `cloud`) or dotted
-    (`lora.rank`, `constraints.deadline`).
+    (`lora.rank`, `run.evaluate.samples`).
     """
     body: dict[str, Any] = {key: dict(v) if isinstance(v, Mapping) else v for key, v in (base or {}).items()}
     for key, value in values.items():
         if value is None:
             continue
-        name = Workload.SINGULAR.get(key, key)
-        if "." in name:
-            section, _, name = name.partition(".")
-        elif name in Constraints.model_fields:
-            section = "constraints"
-        elif name in Options.model_fields:
-            section = "options"
-        else:
-            section = ""
-        if not section:
-            body[name] = value
-            continue
-        part = body.get(section)
-        body[section] = {**part, name: value} if isinstance(part, Mapping) else {name: value}
+        *sections, name = key.split(".")
+        if not sections:
+            name = Workload.SINGULAR.get(name, name)
+            sections = ["constraints"] if name in Constraints.model_fields else []
+            sections = ["options"] if name in Options.model_fields else sections
+        part = body
+        for section in sections:
+            inner = part.get(section)
+            part[section] = dict(inner) if isinstance(inner, Mapping) else {}
+            part = part[section]
+        part[name] = value
     return body

@@ -8,8 +8,10 @@ import typer
 
 from estimator.cli.benchmarks import benchmarks
 from estimator.cli.catalogue import gpus, instances, models
+from estimator.cli.offers import offers_command
 from estimator.cli.plan import estimate, plan
 from estimator.cli.predict import predict
+from estimator.cli.prices import app as prices
 from estimator.cli.serve import serve
 from estimator.cli.tokens import tokens
 
@@ -41,7 +43,14 @@ def _root(
     """Train this model on this data: on which cloud GPUs, how long, how much, does it fit, how sure, and why?"""
 
 
-for command in (plan, estimate, predict, instances, gpus, models, tokens):
-    app.command()(command)
+app.command()(plan)
+app.command()(estimate)
+app.command()(predict)
+app.command("offers")(offers_command)
+app.command()(instances)
+app.command()(gpus)
+app.command()(models)
+app.command()(tokens)
 app.add_typer(benchmarks, name="benchmarks")
+app.add_typer(prices, name="prices")
 app.command()(serve)

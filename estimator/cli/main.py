@@ -41,6 +41,8 @@ def run(words: list[str]) -> int:
     except (Abort, KeyboardInterrupt):
         complain("interrupted")
         return INTERRUPTED
+    except SystemExit as leave:  # shell completion leaves by itself
+        return leave.code if isinstance(leave.code, int) else 0 if leave.code is None else BAD_INPUT
     except BrokenPipeError:
         _forget_output()
         return 0

@@ -13,7 +13,8 @@ _ESTIMATE_KEYS = (
     "activation_checkpointing", "throughput", "throughput_unit", "step_ms", "steps", "mfu", "hfu", "bound_by",
     "hours_p10", "hours_p50", "hours_p90", "gpu_hours", "cost_usd_p10", "cost_usd_p50", "cost_usd_p90", "usd_per_hour",
     "usd_per_hour_instance", "price_source", "price_observed_at", "price_age_hours", "price_state", "memory_gib_used",
-    "memory_gib_capacity", "fits", "evidence", "evidence_measurements", "warnings",
+    "memory_gib_capacity", "fits", "expected_interruptions", "probability_deadline", "probability_budget",
+    "evidence", "evidence_measurements", "warnings",
 )  # fmt: skip
 ESTIMATE_CSV = _ESTIMATE_KEYS
 PLAN_CSV = ("rank", "cloud", "region", "zone", "instance_type", "market", *_ESTIMATE_KEYS, "pareto")
@@ -41,6 +42,7 @@ def flat_entry(entry: Row) -> dict[str, Any]:
         "memory_gib_used": memory["used"],
         "memory_gib_capacity": memory["capacity"],
         "fits": memory["verdict"],
+        **{key: entry["risk"][key] for key in ("expected_interruptions", "probability_deadline", "probability_budget")},
         "evidence": entry["evidence"]["kind"],
         "evidence_measurements": len(entry["evidence"]["measurements"]),
     }
@@ -107,7 +109,7 @@ def plan_text(document: Row, how: str, here: Settings, *, explain: bool) -> str:
     parts = []
     if plans:
         parts.append(recommendation(plans[0], document["workload"]))
-        parts.append(as_table(plans, _PLAN_COLUMNS, how, here).rstrip("\n"))
+        parts.append(as_table(plans, (*_PLAN_COLUMNS, *_chances(plans)), how, here).rstrip("\n"))
         if any(entry["pareto"] for entry in plans):
             parts.append("* nothing is both faster and cheaper (Pareto)")
         if explain:
@@ -120,6 +122,20 @@ def plan_text(document: Row, how: str, here: Settings, *, explain: bool) -> str:
         counted = ", ".join(f"{reason} {number:,}" for reason, number in document["rejected"].items())
         parts.append(f"Rejected: {counted}")
     return "\n\n".join(part for part in parts if part)
+
+
+def _chances(plans: list[Any]) -> tuple[Column, ...]:
+    """How likely the limits hold, where the request has any."""
+    titles = {"probability_deadline": "in time", "probability_budget": "in budget"}
+    return tuple(
+        Column(title, lambda e, key=key: _percent(e["risk"][key]), right=True)  # type: ignore[misc]
+        for key, title in titles.items()
+        if any(entry["risk"][key] is not None for entry in plans)
+    )
+
+
+def _percent(share: float | None) -> str:
+    return UNKNOWN if share is None else f"{share:.0%}"
 
 
 def estimate_text(document: Row, how: str, here: Settings, *, explain: bool) -> str:

@@ -14,10 +14,15 @@ if TYPE_CHECKING:
 
 def offers_in_use(workload: Workload, here: Settings, max_age: str | None) -> OfferTable:
     """The market of this moment; PricesUnavailable when --max-age leaves nothing."""
-    from pricing.offers import current_offers
+    import os
+
+    from estimator.cli.offers import store_to_read
+    from pricing.offers import Freshness, current_offers
 
     return current_offers(
         now=here.now,
+        store=store_to_read(here),
+        freshness=Freshness.from_environment(os.environ),
         max_age_hours=parse_hours(max_age, field="--max-age") if max_age is not None else None,
         offline=here.offline,
         accelerators="any" if workload.constraints.accelerators == "any" else "gpu",

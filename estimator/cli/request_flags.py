@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -40,7 +40,15 @@ def _s(panel: str, key: str, help_: str) -> RequestFlag:
     return RequestFlag(key, ("--" + key.replace("_", "-"),), help_, panel, switch=True)
 
 
-_MODEL, _DATA, _HOW, _SPLIT, _LIMITS, _ANSWER = "Model", "Data", "Training", "Parallelism", "Limits", "Answer"
+_MODEL, _DATA, _HOW, _SPLIT, _LIMITS, _RUN, _ANSWER = (
+    "Model",
+    "Data",
+    "Training",
+    "Parallelism",
+    "Limits",
+    "Run and bill",
+    "Answer",
+)
 
 REQUEST_FLAGS: tuple[RequestFlag, ...] = (
     _f(_MODEL, "model", "Model by name, such as llama3-8b or meta-llama/Meta-Llama-3-8B.", "NAME", "-m"),
@@ -86,6 +94,7 @@ REQUEST_FLAGS: tuple[RequestFlag, ...] = (
     _f(_LIMITS, "markets", "on-demand, spot, reserved, block, own.", "MARKET", "--market", many=True),
     _f(_LIMITS, "deadline", "Longest run: 24h, 3 days.", "DURATION"),
     _f(_LIMITS, "budget", "Highest cost of the run: $500.", "USD", "--max-cost"),
+    _f(_LIMITS, "confidence", "Probability that deadline and budget hold: 0.9. Else the median decides.", "NUMBER"),
     _f(_LIMITS, "max_usd_per_hour", "Highest price of the whole job an hour.", "USD"),
     _f(_LIMITS, "min_nodes", "Fewest machines.", "INT"),
     _f(_LIMITS, "max_nodes", "Most machines.", "INT"),
@@ -93,6 +102,8 @@ REQUEST_FLAGS: tuple[RequestFlag, ...] = (
     _f(_LIMITS, "own", "A machine you have: name=lab,gpu=RTX-3090,gpus_per_node=8,usd_per_hour=0.4.", "KEY=VALUE,...",
        many=True),
     _f(_LIMITS, "measured", "CSV of your own measurements.", "PATH", many=True),
+    _f(_RUN, "set", "Any key by its path: run.evaluation=off, spot.policy=fallback, bill.tax_percent=19.", "KEY=VALUE",
+       many=True),
     _f(_ANSWER, "top", "How many plans to print.", "INT", "-n"),
     _f(_ANSWER, "sort", "cost, time or value (cost x time).", "ORDER"),
     _s(_ANSWER, "explain", "Show the whole derivation with numbers."),
@@ -149,6 +160,7 @@ def workload_of(file: Path | None, flags: Mapping[str, Any]) -> Workload:
         else:
             _check_file(file)
             body = read_request(file)
+    flags = {**_settings_of(flags.get("set", ())), **{key: value for key, value in flags.items() if key != "set"}}
     given = {key: _value(key, value) for key, value in flags.items()}
     if any(key in given for key in ("model", *_PAIRS, "hf_config")):
         body = {key: value for key, value in body.items() if key not in ("model", *_PAIRS, "hf_config")}
@@ -159,10 +171,21 @@ def workload_of(file: Path | None, flags: Mapping[str, Any]) -> Workload:
     return Workload.model_validate(with_hf_config(nested(given, body), Path()))
 
 
+def _settings_of(texts: Sequence[str]) -> dict[str, str]:
+    """`--set run.trials=3` as keys and values; the key may name anything of the request."""
+    found: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip() or not value.strip():
+            raise WorkloadError(f"{text!r} is not key=value", field="--set", value=text, nearest=("run.trials=3",))
+        found[key.strip()] = value.strip()
+    return found
+
+
 def _value(key: str, value: Any) -> Any:
     if key in _PAIRS:
         return key_values(value, key)
-    if key in _PLURALS:
+    if key in _PLURALS and not isinstance(value, str):
         return [part.strip() for text in value for part in text.split(",") if part.strip()]
     if key == "lora.targets" and "," in value:
         return [part.strip() for part in value.split(",")]

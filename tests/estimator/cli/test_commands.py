@@ -1,0 +1,139 @@
+"""The command line as other programs see it: exit codes and the two streams of a real process."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.estimator.cli.conftest import ROOT, Command
+
+LORA = ("plan", "--model", "llama3-8b", "--method", "lora", "--tokens", "50M", "--seq-len", "2048")
+
+
+def test_the_version_is_printed(command: Command) -> None:
+    result = command("--version")
+    assert result.returncode == 0
+    assert result.stdout.startswith("estimator 0.")
+    assert result.stderr == ""
+
+
+def test_a_plan_is_json_alone_on_standard_output(command: Command) -> None:
+    result = command(*LORA, "--format", "json", "--top", "3")
+    assert result.returncode == 0, result.stderr
+    document = json.loads(result.stdout)
+    assert document["version"] == "1"
+    assert [plan["rank"] for plan in document["plans"]] == [1, 2, 3]
+
+
+def test_a_plan_reads_as_a_sentence_and_a_table(command: Command) -> None:
+    result = command(*LORA, "--explain")
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("Cheapest: ")
+    assert any(line.startswith("#") and "region" in line for line in lines)
+    assert "Assumed:" in lines
+    assert any(line.startswith("How this comes about: ") for line in lines)
+    assert any(line.startswith("steps = ") for line in lines)
+    assert "\x1b" not in result.stdout
+
+
+def test_bad_input_is_exit_2_with_one_line_a_field(command: Command) -> None:
+    result = command(*LORA, "--precision", "bf17", "--epochs", "0")
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert result.stderr.splitlines() == [
+        "error: epochs: '0' must be above 0 (did you mean 1?)",
+        "error: precision: 'bf17' is not one of auto, fp64, fp32, tf32, fp16, bf16, pure-bf16, fp8"
+        " (did you mean bf16 or fp16?)",
+    ]
+
+
+def test_no_plan_is_exit_3_and_names_what_binds(command: Command) -> None:
+    result = command(*LORA, "--budget", "0.01", "--format", "json")
+    assert result.returncode == 3
+    document = json.loads(result.stdout)
+    assert document["plans"] == []
+    assert document["binding"] == "budget"
+    assert "binding: budget" in result.stderr
+
+
+def test_no_usable_price_is_exit_4(command: Command) -> None:
+    result = command(*LORA, "--max-age", "1h")
+    assert result.returncode == 4
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("plna",), "no such command 'plna'"),
+        (("plan", "--modle", "x"), "no such option: --modle"),
+        (("plan", "--model"), "option '--model' requires an argument"),
+        (("predict",), "missing argument 'rows.csv'"),
+        (("serve", "--port", "many"), "invalid value for '--port'"),
+        (("plan", "a.yaml", "b.yaml"), "got unexpected extra argument"),
+    ],
+)
+def test_a_wrong_command_line_is_exit_2_with_its_usage(command: Command, words: tuple[str, ...], message: str) -> None:
+    result = command(*words)
+    assert result.returncode == 2
+    assert message in result.stderr.lower()
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+
+
+def test_unreadable_yaml_says_where(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "request.yaml").write_text("model: [x\ntokens: 5\n")
+    result = command("plan", "request.yaml")
+    assert result.returncode == 2
+    assert "line 2, column" in result.stderr
+
+
+def test_a_request_is_read_from_standard_input(command: Command) -> None:
+    result = command("plan", "-", "--format", "json", "--top", "1", stdin="model: gpt2-124m\ntokens: 10M\n")
+    assert result.returncode == 0, result.stderr
+    assert len(json.loads(result.stdout)["plans"]) == 1
+
+
+def test_a_model_where_a_file_belongs_is_told_the_flag(command: Command) -> None:
+    result = command("plan", "llama3-8b", "--tokens", "5M")
+    assert result.returncode == 2
+    assert "did you mean --model llama3-8b?" in result.stderr
+
+
+def test_a_variable_that_cannot_be_read_is_named(command: Command) -> None:
+    result = command("plan", "--model", "gpt2-124m", "--tokens", "5M", env={"ESTIMATOR_NOW": "yesterday"})
+    assert result.returncode == 2
+    assert result.stderr.startswith("error: ESTIMATOR_NOW: ")
+
+
+def test_the_example_runs_from_its_file(command: Command) -> None:
+    result = command("plan", str(ROOT / "examples" / "lora-llama3-8b.yaml"), "--format", "csv", "--top", "2")
+    assert result.returncode == 0, result.stderr
+    rows = list(csv.DictReader(io.StringIO(result.stdout)))
+    assert [row["rank"] for row in rows] == ["1", "2"]
+    assert float(rows[0]["cost_usd_p50"]) <= float(rows[1]["cost_usd_p50"])
+
+
+def test_a_reader_that_goes_away_is_no_fault(command: Command, tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    process = subprocess.Popen(
+        [sys.executable, "-m", "estimator", "models", "--format", "json"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.read(10)
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait(60) == 0

@@ -1,0 +1,301 @@
+"""The command line inside one process: flags, files, formats and failures."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks_db.errors import EstimatorError, NoFeasiblePlan, PricesUnavailable, UnknownName, WorkloadError
+from estimator.cli.errors import report
+from estimator.cli.main import run
+from estimator.cli.request_flags import REQUEST_FLAGS, workload_of
+from estimator.workload import Constraints, Options, Workload
+
+SMALL = ["--model", "gpt2-124m", "--tokens", "10M", "--seq-len", "1024"]
+
+
+def output(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    assert run(list(words)) == code
+    return capsys.readouterr().out
+
+
+# --- flags and files ---------------------------------------------------------------------------------------------
+
+
+def test_every_request_key_has_a_flag() -> None:
+    flags = {flag.key for flag in REQUEST_FLAGS}
+    keys = {
+        key for key in Workload.model_fields if key not in ("lora", "constraints", "options", "run", "spot", "bill")
+    }
+    keys |= {f"lora.{key}" for key in ("rank", "alpha", "targets")}
+    keys |= set(Constraints.model_fields) | set(Options.model_fields) | {"set"}
+    assert flags == keys
+
+
+def test_no_two_flags_share_a_name() -> None:
+    names = [name for flag in REQUEST_FLAGS for name in flag.names]
+    assert len(names) == len(set(names))
+
+
+def test_flags_win_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "request.yaml"
+    file.write_text(
+        "model: llama3-8b\ntokens: 5M\nconstraints: {deadline: 1h, budget: 5}\nlora: {rank: 8}\nmethod: lora\n"
+    )
+    request = workload_of(
+        file, {"deadline": "2h", "lora.rank": "32", "samples": "7", "regions": ["us-*,europe", "asia"]}
+    )
+    assert request.constraints.deadline == 2
+    assert request.constraints.budget == 5
+    assert request.lora is not None
+    assert request.lora.rank == 32
+    assert (request.tokens, request.samples) == (None, 7)
+    assert request.constraints.regions == ("us-*", "europe", "asia")
+
+
+def test_any_key_can_be_set_by_its_path() -> None:
+    request = workload_of(
+        None, {"model": "x", "set": ["run.evaluate.every_steps=10", "run.evaluate.samples=5k", "tokens=5M"]}
+    )
+    assert request.run.evaluate is not None
+    assert request.run.evaluate.samples == 5000
+    assert request.tokens == 5e6
+    with pytest.raises(WorkloadError, match=r"run\.evaluate\.every_stepz.*did you mean every_steps"):
+        workload_of(None, {"model": "x", "set": ["run.evaluate.every_stepz=1"]})
+    with pytest.raises(WorkloadError, match="--set"):
+        workload_of(None, {"model": "x", "set": ["run.trials"]})
+
+
+def test_another_model_on_the_command_line_replaces_the_files(tmp_path: Path) -> None:
+    file = tmp_path / "request.json"
+    file.write_text('{"architecture": {"layers": 2, "hidden": 64}, "tokens": 5}')
+    assert workload_of(file, {"model": "gpt2-124m"}).architecture is None
+    assert workload_of(file, {"custom": "params_m=5,flops_per_sample=1G"}).custom is not None
+
+
+def test_a_config_can_be_named_on_the_command_line(quiet: Path) -> None:
+    (quiet / "config.json").write_text('{"model_type": "llama", "hidden_size": 64}')
+    assert workload_of(None, {"hf_config": "config.json"}).hf_config == {"model_type": "llama", "hidden_size": 64}
+    assert workload_of(None, {"hf_config": "."}).hf_config == {"model_type": "llama", "hidden_size": 64}
+
+
+@pytest.mark.parametrize(
+    ("words", "field"),
+    [
+        (["--tokens", "-5"], "tokens"),
+        (["--seq-len", "1e12"], "seq_len"),
+        (["--own", "lab"], "own"),
+        (["--own", "name=lab,gpu=T4,nodes=0"], "own.0.nodes"),
+        (["--gpu", "H100:x"], "constraints.gpus"),
+        (["--market", "futures"], "constraints.markets.0"),
+        (["--deadline", "soon"], "constraints.deadline"),
+        (["--format", "yml"], "--format"),
+        (["--max-age", "old"], "--max-age"),
+        (["--tp", "0"], "tensor_parallel"),
+        (["--hf-config", "missing.json"], "hf_config"),
+        (["--architecture", "layers"], "architecture"),
+        (["--custom", "params_m=x,flops_per_sample=1"], "custom.params_m"),
+        (["--top", "0"], "options.top"),
+        (["--lora-rank", "8"], "method"),
+    ],
+)
+def test_a_wrong_flag_is_named_like_its_key(
+    quiet: Path, capsys: pytest.CaptureFixture[str], words: list[str], field: str
+) -> None:
+    model = [] if words[0] in ("--hf-config", "--architecture", "--custom") else ["--model", "gpt2-124m"]
+    assert run(["plan", *model, "--tokens", "5M", *words]) == 2
+    streams = capsys.readouterr()
+    assert streams.err.startswith(f"error: {field}: ")
+    assert streams.out == ""
+
+
+def test_flags_may_be_written_as_keys(quiet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert json.loads(output(capsys, "plan", *SMALL, "--max_nodes", "1", "--top", "1", "--format", "json"))["plans"]
+
+
+# --- output ------------------------------------------------------------------------------------------------------
+
+
+def test_the_ending_of_the_file_chooses_the_format(quiet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert output(capsys, "plan", *SMALL, "-o", "plan.json") == ""
+    assert json.loads((quiet / "plan.json").read_text())["plans"]
+    assert output(capsys, "plan", *SMALL, "-o", "plan.md") == ""
+    assert "| --- |" in (quiet / "plan.md").read_text()
+    assert output(capsys, "plan", *SMALL, "-o", "plan.csv") == ""
+    assert (quiet / "plan.csv").read_text().startswith("rank,cloud,")
+
+
+def test_a_file_that_cannot_be_written_is_exit_2(quiet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", *SMALL, "-o", "no/such/folder/plan.json"]) == 2
+    assert capsys.readouterr().err.startswith("error: --output: ")
+
+
+def test_csv_and_json_hold_the_same_numbers(quiet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = json.loads(output(capsys, "plan", *SMALL, "--format", "json"))
+    rows = list(csv.DictReader(io.StringIO(output(capsys, "plan", *SMALL, "--format", "csv"))))
+    assert len(rows) == len(document["plans"])
+    for row, plan in zip(rows, document["plans"], strict=True):
+        assert float(row["hours_p50"]) == pytest.approx(plan["hours"]["p50"])
+        assert float(row["cost_usd_p90"]) == pytest.approx(plan["cost_usd"]["p90"])
+        assert float(row["memory_gib_used"]) == pytest.approx(plan["memory_gib"]["used"])
+        assert row["fits"] == plan["memory_gib"]["verdict"]
+        assert int(row["micro_batch"]) == plan["layout"]["micro_batch"]
+
+
+def test_an_estimate_compares_what_is_named(quiet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["estimate", *SMALL, "--gpu", "V100-SXM2-16GB", "--gpu", "A100-SXM4-40GB:8"]
+    document = json.loads(output(capsys, *words, "--format", "json"))
+    assert [(entry["gpu"], entry["gpus"]) for entry in document["estimates"]] == [
+        ("V100-SXM2-16GB", 1),
+        ("A100-SXM4-40GB", 8),
+    ]
+    text = output(capsys, *words)
+    assert text.startswith("Fastest: 8 x A100-SXM4-40GB; ")
+    assert "tokens/s" in text
+
+
+def test_an_estimate_of_nothing_asks_for_hardware(quiet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["estimate", *SMALL]) == 2
+    assert "H100:8" in capsys.readouterr().err
+
+
+def test_an_own_machine_is_planned_beside_the_clouds(quiet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = "name=lab,gpu=RTX-3090,gpus_per_node=8,usd_per_hour=0"
+    document = json.loads(output(capsys, "plan", *SMALL, "--own", own, "--format", "json"))
+    assert document["plans"][0]["market"] == "own"
+    assert document["plans"][0]["cost_usd"]["p50"] == 0
+
+
+@pytest.mark.parametrize("command", ["gpus", "models", "instances"])
+def test_a_listing_is_a_table_json_or_csv_of_the_same_rows(
+    quiet: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    document = json.loads(output(capsys, command, "--format", "json"))
+    assert document["version"] == "1"
+    rows = document[command]
+    sheet = list(csv.DictReader(io.StringIO(output(capsys, command, "--format", "csv"))))
+    assert len(sheet) == len(rows) > 20
+    assert list(sheet[0]) == list(rows[0])
+    assert len(output(capsys, command).splitlines()) == len(rows) + 1
+
+
+def test_a_listing_is_filtered_by_name_or_pattern(quiet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def names(*words: str) -> list[str]:
+        return [row["name"] for row in json.loads(output(capsys, "gpus", *words, "--format", "json"))["gpus"]]
+
+    assert names("H100-PCIE-80GB") == ["H100-PCIE-80GB"]
+    assert set(names("h100")) >= {"H100-PCIE-80GB", "H100-SXM5-80GB"}
+    assert all(name.startswith("A100") for name in names("A100*"))
+    assert names("a100 80gb")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["gpus", "H1000"],
+        ["models", "llama3-9c"],
+        ["instances", "p5.49xlarge"],
+        ["instances", "--cloud", "awz"],
+        ["instances", "--gpu", "H1000"],
+        ["models", "--kind", "decodr"],
+        ["benchmarks", "list", "--gpu", "H1000000"],
+    ],
+)
+def test_an_unknown_name_is_exit_2_with_near_names(
+    quiet: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    assert run(words) == 2
+    assert "did you mean" in capsys.readouterr().err
+
+
+def test_measurements_are_listed_with_their_sources(quiet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = json.loads(output(capsys, "benchmarks", "list", "--model", "resnet50", "-n", "5", "--format", "json"))
+    assert len(rows["benchmarks"]) == 5
+    assert all(row["source"] and row["throughput"] > 0 and row["model"] == "resnet50" for row in rows["benchmarks"])
+
+
+def test_tokens_prints_a_request_that_plan_reads(quiet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (quiet / "data.jsonl").write_text('{"text": "hello there"}\n' * 100)
+    text = output(capsys, "tokens", "data.jsonl", "--seq-len", "128")
+    assert Workload.from_yaml("model: gpt2-124m\n" + text).samples == 100
+    assert json.loads(output(capsys, "tokens", "data.jsonl", "--format", "json"))["samples"] == 100
+    assert run(["tokens", "data.jsonl", "--seq-len", "0"]) == 2
+    assert run(["tokens", "missing.jsonl"]) == 2
+
+
+# --- failures ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (WorkloadError("wrong", field="tokens"), 2),
+        (UnknownName("model", "x", ["y"]), 2),
+        (NoFeasiblePlan("none", field="budget"), 3),
+        (PricesUnavailable("none"), 4),
+    ],
+)
+def test_each_failure_has_its_exit_code(capsys: pytest.CaptureFixture[str], error: EstimatorError, code: int) -> None:
+    assert report(error) == code
+    assert capsys.readouterr().err == f"error: {error}\n"
+
+
+def test_a_value_cannot_move_the_cursor(quiet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "--model", "\x1b[2Jevil\nerror: fake", "--tokens", "5M"]) == 2
+    err = capsys.readouterr().err
+    assert "\x1b" not in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_fault_of_the_program_is_one_line(
+    quiet: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError("by nobody")
+
+    monkeypatch.setattr("estimator.planner.plan", broken)
+    assert run(["plan", *SMALL]) == 70
+    streams = capsys.readouterr()
+    assert streams.err == (
+        "error: internal fault, please report it: ZeroDivisionError: by nobody (ESTIMATOR_DEBUG=1 shows where)\n"
+    )
+
+
+def test_every_command_has_help(quiet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from typer.main import get_command
+
+    from estimator.cli.app import app
+
+    commands: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
+    expected = {
+        "plan",
+        "estimate",
+        "predict",
+        "offers",
+        "instances",
+        "gpus",
+        "models",
+        "tokens",
+        "benchmarks",
+        "prices",
+        "serve",
+    }
+    assert set(commands) >= expected
+    for name in commands:
+        assert run([name, "--help"]) == 0
+    assert "Usage: " in capsys.readouterr().out
+
+
+def test_shell_completion_can_be_shown(
+    quiet: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    monkeypatch.setattr(sys, "argv", ["estimator"])
+    assert run(["--show-completion", "bash"]) == 0
+    assert "estimator" in capsys.readouterr().out
