@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from estimator.architectures import work_of
 from estimator.layout import Layout
 from estimator.memory import DEFAULT, MemoryAccount, MemoryConstants, Stack, account, stacks_of
 from estimator.row_cells import Row
-from estimator.rows import Prepared, attention_of, prepare, seq_len_of
+from estimator.rows import Prepared, attention_of, seq_len_of
 from estimator.terms import Method, Optimizer, Precision, Recompute
-from estimator.work import Work
+from estimator.work import Work, broadcast
 
 Array = NDArray[np.float64]
 
@@ -78,16 +78,23 @@ class Question:
 
 def row_memory(prepared: Prepared, *, offload: Array | float = 0.0, constants: MemoryConstants = DEFAULT) -> RowMemory:
     """The account of every usable row, with the habits of its program; `offload`: 1 where states live in the host."""
-    asked = question(prepared, offload=offload)
+    return complete(question(prepared, offload=offload), constants)
+
+
+def complete(asked: Question, constants: MemoryConstants = DEFAULT) -> RowMemory:
+    """The account with what the laboratory's own meter counts, and with all that a GPU holds."""
     found = asked.account(constants)
-    gpus = np.asarray(prepared.layout.gpus, float)
+    gpus = np.asarray(asked.layout.gpus, float)
     unseen = constants.context_gib + np.where(gpus > 1, constants.nccl_gib, 0.0)
-    complete = replace(found, framework=found.framework + unseen * (1 - np.asarray(asked.stack.counted)))
-    return RowMemory(account=complete, stated=found.used, capacity=asked.capacity)
+    everything = replace(found, framework=found.framework + unseen * (1 - np.asarray(asked.stack.counted)))
+    return RowMemory(account=everything, stated=found.used, capacity=asked.capacity)
 
 
 def question(prepared: Prepared, *, offload: Array | float = 0.0, known_lab: bool = True) -> Question:
-    """The rows as a question; without `known_lab`, habits that only the laboratory's name gives away are not used."""
+    """The rows as a question; without `known_lab`, habits that only the laboratory's name gives away are not used.
+
+    Activations that rest on nothing but a size are left out (0: unknown); `memory_neighbours` may fill them.
+    """
     rows = prepared.rows
     stack = stacks_of([row.lab if known_lab else "" for row in rows], [row.framework for row in rows])
     return Question(
@@ -144,24 +151,39 @@ def _attention(row: Row) -> str:
     return "flash" if "unsloth" in row.framework else attention_of(row)
 
 
+def is_shapeless_language(row: Row) -> bool:
+    """A language model of which only the size is known: the usual shape of its size stands in for its own."""
+    return row.model.kind == "profiled" and bool(row.model.params_m) and bool(row.peft or "llm" in row.task)
+
+
+def rests_on_size(row: Row) -> bool:
+    """Nothing tells what a sample of this model keeps, so measured memory has to."""
+    return row.model.kind == "profiled" and not is_shapeless_language(row)
+
+
 def _longest(work: Work, rows: Sequence[Row], stack: Stack) -> Work:
     """The work of the longest sample (where memory peaks), with the program's adapter rank; no logits without head."""
+    shapeless = [i for i, row in enumerate(rows) if is_shapeless_language(row)]
+    if shapeless:
+        work = _reshaped(work, rows, shapeless)
     peak = np.broadcast_to(np.asarray(stack.peak_tokens, float), (len(rows),))
     rank = np.broadcast_to(np.asarray(stack.lora_rank, float), (len(rows),))
     stretch = np.ones(len(rows))
     for i, row in enumerate(rows):
-        if row.language and math.isnan(row.seq_len) and row.method is not Method.PRETRAIN:
+        language = row.language or is_shapeless_language(row)
+        if language and math.isnan(row.seq_len) and row.method is not Method.PRETRAIN:
             usual = SENTENCE_TOKENS if "embedding" in row.task else peak[i]
             stretch[i] = LONGEST_OVER_MEAN if math.isnan(usual) else usual / seq_len_of(row)
     adapters = np.array([row.method in (Method.LORA, Method.QLORA) for row in rows], bool)
     trained = np.asarray(work.trainable_params, float)
     ranked = np.where(adapters & ~np.isnan(rank), trained * rank / 16.0, trained)
+    counted = np.array([not rests_on_size(row) for row in rows], float)
     logits = np.array([not any(task in row.task for task in WITHOUT_LOGITS) for row in rows], float)
     return replace(
         work,
         params=np.asarray(work.params, float) + ranked - trained,
         trainable_params=ranked,
-        stored_values=work.stored_values * stretch,
+        stored_values=work.stored_values * stretch * counted,
         stored_values_selective=work.stored_values_selective * stretch,
         stored_values_full=work.stored_values_full * stretch,
         score_values=work.score_values * stretch**2,
@@ -170,101 +192,13 @@ def _longest(work: Work, rows: Sequence[Row], stack: Stack) -> Work:
     )
 
 
-# Correction by measurements nearby
-
-
-@dataclass(frozen=True, slots=True)
-class Features:
-    """What makes two rows alike, arrays of shape (m,)."""
-
-    lab: NDArray[np.str_]
-    names: NDArray[np.str_]  # (m, k): model, adapters, framework, format, GPU
-    figures: Array  # (m, 4): recomputation, sharding, log tokens of a micro-batch, log parameters
-    group: NDArray[np.str_]  # laboratory, model, GPU and adapters: what counts as one independent measurement
-
-
-NAME_WEIGHTS = np.array([0.7, 1.0, 0.7, 0.3, 0.2])
-FIGURE_WEIGHTS = np.array([0.7, 0.5, 0.4, 0.4])
-REACH = 0.5
-"""Distance over which the say of a measurement falls by e."""
-DOUBT = 0.1
-"""Weight of "no correction" against a measurement at distance 0, for a laboratory whose residuals agree."""
-AGREEMENT = 0.1
-"""Median deviation of a laboratory's log residuals from their median at which that doubt doubles (as its square)."""
-LARGEST_CORRECTION = 1.5
-"""Log residual beyond which a measurement says no more (its row is misread or its habits are unknown)."""
-
-
-def features_of(prepared: Prepared) -> Features:
-    """The features of rows; figures beyond 3 units apart count as 3."""
-    rows = prepared.rows
-    lab = np.array([row.lab.split(":")[0] for row in rows], str)
-    names = np.array(
-        [[row.model.name, row.peft, row.framework, row.format, row.gpu.name] for row in rows], str
-    ).reshape(len(rows), len(NAME_WEIGHTS))
-    layout = prepared.layout
-    tokens = np.asarray(layout.micro_batch, float) * np.asarray(prepared.work.tokens, float)
-    figures = np.stack(
-        [
-            np.minimum(np.asarray(layout.recompute, float), 1.0),
-            np.minimum(np.asarray(layout.sharding, float), 1.0),
-            np.log(tokens),
-            np.log(np.asarray(prepared.work.params, float)),
-        ],
-        axis=1,
-    )
-    group = np.array([f"{a}|{n[0]}|{n[4]}|{n[1]}" for a, n in zip(lab, names, strict=True)], str)
-    return Features(lab, names, figures, group)
-
-
-def correction(
-    asked: Features, known: Features, residual: Array, *, leave_out_group: bool = False, chunk: int = 512
-) -> Array:
-    """Log factor by which the account is off near each asked row, shape (m,): to be subtracted from its log.
-
-    `residual`: log(account / measured) of the `known` rows. Only rows of the same laboratory have a say, the nearer the
-    more; a group counts by the square root of its rows; far from everything the correction fades to 0.
-    """
-    shift = np.zeros(len(asked.lab))
-    size = np.unique(known.group, return_inverse=True)
-    weight = 1.0 / np.sqrt(np.bincount(size[1])[size[1]])
-    held = np.clip(residual, -LARGEST_CORRECTION, LARGEST_CORRECTION)
-    for lab in np.unique(asked.lab):
-        theirs = np.nonzero((known.lab == lab) & np.isfinite(residual))[0]
-        if len(theirs) == 0:
-            continue
-        scatter = np.median(np.abs(held[theirs] - np.median(held[theirs])))
-        doubt = DOUBT * (1 + (scatter / AGREEMENT) ** 2)
-        mine = np.nonzero(asked.lab == lab)[0]
-        for start in range(0, len(mine), chunk):
-            part = mine[start : start + chunk]
-            differ = asked.names[part][:, None, :] != known.names[theirs][None, :, :]
-            apart = np.minimum(np.abs(asked.figures[part][:, None, :] - known.figures[theirs][None, :, :]), 3.0)
-            distance = differ @ NAME_WEIGHTS + np.nan_to_num(apart, nan=3.0) @ FIGURE_WEIGHTS
-            say = np.exp(-distance / REACH) * weight[theirs]
-            if leave_out_group:
-                say = say * (asked.group[part][:, None] != known.group[theirs][None, :])
-            shift[part] = say @ held[theirs] / (say.sum(axis=1) + doubt)
-    return shift
-
-
-@cache
-def measured() -> tuple[Prepared, Array]:
-    """The shipped measurements that state memory: prepared, and the GiB per GPU stated; read once."""
-    from benchmarks_db.measurements import load
-
-    table = load()
-    stated = np.asarray(table["mem_gib_per_gpu"], float)
-    index = np.nonzero(stated > 0)[0]
-    prepared = prepare(table.rows(index))
-    return prepared, stated[index][prepared.index]
-
-
-def corrected_memory(prepared: Prepared) -> RowMemory:
-    """`row_memory`, drawn towards what the same laboratory measured on like rows."""
-    plain = row_memory(prepared)
-    known, stated = measured()
-    with np.errstate(divide="ignore", invalid="ignore"):
-        residual = np.log(row_memory(known).stated / stated)
-    factor = np.exp(-correction(features_of(prepared), features_of(known), residual))
-    return RowMemory(account=plain.account.scaled(factor), stated=plain.stated * factor, capacity=plain.capacity)
+def _reshaped(work: Work, rows: Sequence[Row], index: list[int]) -> Work:
+    """The same works with the rows of `index` as transformers of the usual shape of their size."""
+    columns = broadcast(work, len(rows))
+    table = {name: column.copy() for name, column in columns.items()}
+    for i in index:
+        facts = replace(rows[i].model, kind="size-only")
+        shaped = work_of(facts, seq_len=seq_len_of(rows[i]), method=rows[i].method)
+        for name, column in table.items():
+            column[i] = getattr(shaped, name)
+    return Work(**table)

@@ -1,0 +1,203 @@
+"""What do measured memories nearby say: of the account's error, and of models whose activations nobody counted?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from estimator.memory import DEFAULT, MemoryConstants
+from estimator.row_memory import Question, RowMemory, complete, question, rests_on_size
+from estimator.rows import Prepared, prepare
+
+Array = NDArray[np.float64]
+HeldOut = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Codes of the asked and of the known rows: a known row has no say about an asked row of the same code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """What makes two rows alike, arrays of shape (m,)."""
+
+    lab: NDArray[np.str_]
+    names: NDArray[np.str_]  # (m, k): model, adapters, framework, format, GPU
+    figures: Array  # (m, 4): recomputation, sharding, log tokens of a micro-batch, log parameters
+    group: NDArray[np.str_]  # laboratory, model, GPU and adapters: what counts as one independent measurement
+
+
+NAME_WEIGHTS = np.array([0.7, 1.0, 0.7, 0.3, 0.2])
+FIGURE_WEIGHTS = np.array([0.7, 0.5, 0.4, 0.4])
+REACH = 0.5
+"""Distance over which the say of a measurement falls by e."""
+DOUBT = 0.1
+"""Weight of "no correction" against a measurement at distance 0, for a laboratory whose residuals agree."""
+AGREEMENT = 0.1
+"""Median deviation of a laboratory's log residuals from their median at which that doubt doubles (as its square)."""
+LARGEST_CORRECTION = 1.5
+"""Log residual beyond which a measurement says no more (its row is misread or its habits are unknown)."""
+
+
+def features_of(prepared: Prepared) -> Features:
+    """The features of rows; figures beyond 3 units apart count as 3."""
+    rows = prepared.rows
+    lab = np.array([row.lab.split(":")[0] for row in rows], str)
+    names = np.array(
+        [[row.model.name, row.peft, row.framework, row.format, row.gpu.name] for row in rows], str
+    ).reshape(len(rows), len(NAME_WEIGHTS))
+    layout = prepared.layout
+    tokens = np.asarray(layout.micro_batch, float) * np.asarray(prepared.work.tokens, float)
+    figures = np.stack(
+        [
+            np.minimum(np.asarray(layout.recompute, float), 1.0),
+            np.minimum(np.asarray(layout.sharding, float), 1.0),
+            np.log(tokens),
+            np.log(np.asarray(prepared.work.params, float)),
+        ],
+        axis=1,
+    )
+    group = np.array([f"{a}|{n[0]}|{n[4]}|{n[1]}" for a, n in zip(lab, names, strict=True)], str)
+    return Features(lab, names, figures, group)
+
+
+def correction(
+    asked: Features, known: Features, residual: Array, *, held_out: HeldOut | None = None, chunk: int = 512
+) -> Array:
+    """Log factor by which the account is off near each asked row, shape (m,): to be subtracted from its log.
+
+    `residual`: log(account / measured) of the `known` rows. Only rows of the same laboratory have a say, the nearer the
+    more; a group counts by the square root of its rows; far from everything the correction fades to 0.
+    """
+    shift = np.zeros(len(asked.lab))
+    size = np.unique(known.group, return_inverse=True)
+    weight = 1.0 / np.sqrt(np.bincount(size[1])[size[1]])
+    held = np.clip(residual, -LARGEST_CORRECTION, LARGEST_CORRECTION)
+    for lab in np.unique(asked.lab):
+        theirs = np.nonzero((known.lab == lab) & np.isfinite(residual))[0]
+        if len(theirs) == 0:
+            continue
+        scatter = np.median(np.abs(held[theirs] - np.median(held[theirs])))
+        doubt = DOUBT * (1 + (scatter / AGREEMENT) ** 2)
+        mine = np.nonzero(asked.lab == lab)[0]
+        for start in range(0, len(mine), chunk):
+            part = mine[start : start + chunk]
+            differ = asked.names[part][:, None, :] != known.names[theirs][None, :, :]
+            apart = np.minimum(np.abs(asked.figures[part][:, None, :] - known.figures[theirs][None, :, :]), 3.0)
+            distance = differ @ NAME_WEIGHTS + np.nan_to_num(apart, nan=3.0) @ FIGURE_WEIGHTS
+            say = np.exp(-distance / REACH) * weight[theirs]
+            if held_out is not None:
+                say = say * (held_out[0][part][:, None] != held_out[1][theirs][None, :])
+            shift[part] = say @ held[theirs] / (say.sum(axis=1) + doubt)
+    return shift
+
+
+# Activations that only a measured memory tells
+
+
+def implied_values(asked: Question, stated: Array, constants: MemoryConstants = DEFAULT) -> Array:
+    """Values a sample keeps that make the account equal to the `stated` GiB of each row; NaN where nothing is left."""
+    unit = 1e9
+
+    def used(values: float) -> Array:
+        kept = np.full(len(stated), values)
+        work = replace(
+            asked.work, stored_values=kept, stored_values_selective=0.0 * kept, stored_values_full=0.0 * kept
+        )
+        return replace(asked, work=work).account(constants).used
+
+    nothing = used(1.0)
+    left = stated - nothing
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(left > 0.02 * stated, left / (used(unit) - nothing) * unit, np.nan)
+
+
+def with_activations(
+    asked: Question,
+    prepared: Prepared,
+    known: Question,
+    known_prepared: Prepared,
+    stated: Array,
+    *,
+    held_out: HeldOut | None = None,
+) -> Question:
+    """`asked` with the activations of models that rest on their size alone taken from measured memories.
+
+    Within a laboratory the log of what a sample keeps is a sum of what the parts of the model's name add
+    (`maskrcnn`, `resnet101`, `fpn`), of the format and of the micro-batch, by ridge regression on its measured rows;
+    where the laboratory has none, the activations stay unknown.
+    """
+    mine = np.nonzero([rests_on_size(row) for row in prepared.rows])[0]
+    theirs = np.nonzero([rests_on_size(row) for row in known_prepared.rows])[0]
+    if len(mine) == 0 or len(theirs) == 0:
+        return asked
+    logs = np.log(implied_values(known, stated)[theirs])
+    ours, others = features_of(prepared), features_of(known_prepared)
+    stored = np.array(np.broadcast_to(asked.work.stored_values, (len(prepared.rows),)), float)
+    for lab in np.unique(ours.lab[mine]):
+        place = np.nonzero((others.lab[theirs] == lab) & np.isfinite(logs))[0]
+        part = mine[ours.lab[mine] == lab]
+        parts = sorted({word for k in theirs[place] for word in known_prepared.rows[k].model.name.split("-")})
+        have, want = _design(known_prepared, theirs[place], parts), _design(prepared, part, parts)
+        group = others.group[theirs[place]]
+        asks, says = (held_out[0][part], held_out[1][theirs[place]]) if held_out else (part * 0, place * 0 - 1)
+        for code in np.unique(asks):
+            use, to = says != code, asks == code
+            if use.any():
+                stored[part[to]] = np.exp(_ridge(have[use], logs[place][use], group[use], want[to]))
+    return replace(asked, work=replace(asked.work, stored_values=stored))
+
+
+RIDGE = 0.2
+"""Pull of the effects of name parts, format and batch to zero, against one group of measurements."""
+
+
+def _design(prepared: Prepared, index: NDArray[np.int64], parts: list[str]) -> Array:
+    """Columns of the regression: one a name part, format wider than 16 bit, log micro-batch; shape (len(index), k)."""
+    words = [set(prepared.rows[i].model.name.split("-")) for i in index]
+    wide = [prepared.rows[i].format in ("fp32", "tf32") for i in index]
+    micro = np.log(np.asarray(prepared.layout.micro_batch, float)[index])
+    named = np.array([[part in have for part in parts] for have in words], float).reshape(len(index), len(parts))
+    return np.column_stack([named, np.array(wide, float), 0.2 * np.nan_to_num(micro)])
+
+
+def _ridge(have: Array, target: Array, group: NDArray[np.str_], want: Array) -> Array:
+    """Ridge regression around the weighted mean, every group weighing the same; predictions for `want`."""
+    _, code = np.unique(group, return_inverse=True)
+    weight = 1.0 / np.bincount(code)[code]
+    middle, level = np.average(have, axis=0, weights=weight), np.average(target, weights=weight)
+    x = (have - middle) * np.sqrt(weight)[:, None]
+    effects = np.linalg.solve(x.T @ x + RIDGE * np.eye(x.shape[1]), x.T @ ((target - level) * np.sqrt(weight)))
+    return np.asarray(level + (want - middle) @ effects, float)
+
+
+@cache
+def measured() -> tuple[Prepared, Array]:
+    """The shipped measurements that state memory: prepared, and the GiB per GPU stated; read once."""
+    from benchmarks_db.measurements import load
+
+    table = load()
+    stated = np.asarray(table["mem_gib_per_gpu"], float)
+    index = np.nonzero(stated > 0)[0]
+    prepared = prepare(table.rows(index), profiles=False)
+    return prepared, stated[index][prepared.index]
+
+
+@cache
+def _known() -> tuple[Question, Array, Features]:
+    """The measured rows as a question with activations filled, their log residuals and features; computed once."""
+    prepared, stated = measured()
+    plain = question(prepared)
+    asked = with_activations(plain, prepared, plain, prepared, stated)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return asked, np.log(asked.account().used / stated), features_of(prepared)
+
+
+def corrected_memory(prepared: Prepared) -> RowMemory:
+    """`row_memory`, with unknown activations and the whole drawn towards what was measured on like rows."""
+    known_prepared, stated = measured()
+    known, residual, features = _known()
+    asked = with_activations(question(prepared), prepared, known, known_prepared, stated)
+    plain = complete(asked)
+    factor = np.exp(-correction(features_of(prepared), features, residual))
+    return RowMemory(account=plain.account.scaled(factor), stated=plain.stated * factor, capacity=plain.capacity)
