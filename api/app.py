@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from api import problems
 from api.deps import Planners
 from api.limits import BodyLimit
+from api.market import Prices
 from api.problems import Problem
 from api.routes import catalogue, health, manual, plan
 from api.settings import Settings, from_environment
@@ -38,6 +39,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         responses={"4XX": problem, "5XX": problem},
     )
     app.state.settings = configured
+    app.state.prices = Prices(configured)
     app.state.planners = Planners(configured.planners)
     app.add_middleware(BodyLimit, limit=configured.max_body_bytes)
     problems.install(app)

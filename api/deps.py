@@ -11,6 +11,7 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import Depends, HTTPException, Request
 from pydantic import AfterValidator
 
+from api.market import Prices
 from api.settings import Settings
 from benchmarks_db.errors import WorkloadError
 from estimator.workload import Workload
@@ -45,6 +46,8 @@ def _without_files(workload: Workload) -> Workload:
         raise WorkloadError(
             "send the content of config.json, not its path", field="hf_config", value=workload.hf_config
         )
+    if workload.measured:
+        raise WorkloadError("files are read on the command line only", field="measured", value=workload.measured[0])
     return workload
 
 
@@ -58,6 +61,11 @@ def _planners(request: Request) -> Planners:
     return planners
 
 
+def _prices(request: Request) -> Prices:
+    prices: Prices = request.app.state.prices
+    return prices
+
+
 def _now(settings: Annotated[Settings, Depends(_settings)]) -> datetime:
     return settings.clock()
 
@@ -65,4 +73,5 @@ def _now(settings: Annotated[Settings, Depends(_settings)]) -> datetime:
 Asked = Annotated[Workload, AfterValidator(_without_files)]
 Configured = Annotated[Settings, Depends(_settings)]
 Now = Annotated[datetime, Depends(_now)]
+Priced = Annotated[Prices, Depends(_prices)]
 Heavy = Annotated[Planners, Depends(_planners)]

@@ -1,4 +1,4 @@
-"""Which prices does this server plan with? The market of its settings, at the time of the request."""
+"""Which prices does this server plan with? What its store has fetched, else the shipped snapshot."""
 
 from __future__ import annotations
 
@@ -7,27 +7,39 @@ from datetime import datetime
 from api.settings import Settings
 from benchmarks_db.errors import PricesUnavailable
 from estimator.request_fields import Accelerators
-from pricing.offers import Offer, OfferTable, current_offers, listed, usable
+from pricing.market import Freshness, Offer
+from pricing.offers import OfferTable, current_offers, listed, usable
+from pricing.store import Store
 
 
-def offers_for(settings: Settings, now: datetime, accelerators: Accelerators = Accelerators.GPU) -> OfferTable:
-    """The offers that a plan may rank."""
-    return current_offers(
-        now=now,
-        max_age_hours=settings.max_price_age_hours,
-        offline=settings.offline,
-        accelerators=accelerators.value,
-    )
+class Prices:
+    """The market as one server sees it."""
 
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._store = Store(settings.store_url)
+        self._freshness = Freshness(settings.fresh_on_demand_hours, settings.fresh_spot_hours)
 
-def offers_listed(settings: Settings, now: datetime, *, every: bool) -> list[Offer]:
-    """The offers of a listing: priced ones of known GPUs; with `every` the unpriced and the unknown ones too."""
-    return listed(current_offers(now=now, offline=settings.offline, accelerators="any"), every=every)
+    def table(self, now: datetime, accelerators: Accelerators = Accelerators.GPU) -> OfferTable:
+        """The offers of this moment, for a plan; PricesUnavailable when all are older than the settings allow."""
+        return current_offers(
+            now=now,
+            store=self._store if self._store.exists() else None,
+            max_age_hours=self._settings.max_price_age_hours,
+            offline=self._settings.offline,
+            accelerators=accelerators.value,
+            freshness=self._freshness,
+        )
 
+    def listed(self, now: datetime, *, every: bool) -> list[Offer]:
+        """The offers of a listing: priced ones of known GPUs; with `every` the unpriced and the unknown ones too."""
+        return listed(self.table(now, Accelerators.ANY), every=every)
 
-def usable_offers(settings: Settings, now: datetime) -> int:
-    """How many offers a plan could rank; PricesUnavailable where there is none."""
-    count = usable(offers_for(settings, now))
-    if not count:
-        raise PricesUnavailable("no price that could be used", field="offers", nearest=("estimator prices refresh",))
-    return count
+    def usable(self, now: datetime) -> int:
+        """How many offers a plan could rank; PricesUnavailable where there is none."""
+        count = usable(self.table(now))
+        if not count:
+            raise PricesUnavailable(
+                "no price that could be used", field="offers", nearest=("estimator prices refresh",)
+            )
+        return count

@@ -9,7 +9,7 @@ from functools import cache
 from pydantic import BaseModel, ConfigDict, Field
 
 from benchmarks_db import measurements
-from pricing.offers import Market, Offer, PriceState
+from pricing.market import Market, Offer, PriceState
 
 
 class OfferRow(BaseModel):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
+from platformdirs import user_data_dir
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -18,6 +19,8 @@ class Settings(BaseSettings):
 
     data_dir: Path | None = Field(None, description="folder for prices and measurements; none: the user data directory")
     database_url: str | None = Field(None, description="price store; none: SQLite in the data directory")
+    fresh_on_demand_hours: float = Field(168.0, gt=0, description="a fetched on-demand price is live until this age")
+    fresh_spot_hours: float = Field(1.0, gt=0, description="a fetched spot price is live until this age")
     offline: bool = Field(False, description="use only the price snapshot that ships with the package")
     now: datetime | None = Field(None, description="pretend that it is this time (UTC); none: the clock")
     max_price_age_hours: float | None = Field(None, gt=0, description="prices older than this are not ranked")
@@ -29,6 +32,12 @@ class Settings(BaseSettings):
     @classmethod
     def _utc(cls, moment: datetime | None) -> datetime | None:
         return moment if moment is None or moment.tzinfo else moment.replace(tzinfo=UTC)
+
+    @property
+    def store_url(self) -> str:
+        """The price database: the one that is named, else a file in the data directory."""
+        folder = self.data_dir or Path(user_data_dir("gpu-cost-estimator", appauthor=False))
+        return self.database_url or str(folder / "prices.db")
 
     def clock(self) -> datetime:
         """The time of a request, UTC."""

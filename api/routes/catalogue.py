@@ -7,14 +7,13 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
-from api.deps import Configured, Now
-from api.market import offers_listed
+from api.deps import Now, Priced
 from api.pages import Page, PageQuery, cut, matching, respond
 from api.records import Measured, OfferRow, measured_rows, offer_key, offer_rows
 from benchmarks_db.gpus import Gpu, gpus
 from benchmarks_db.models import ModelFacts, models
 from pricing.instances import InstanceType, instance_types
-from pricing.offers import Market
+from pricing.market import Market
 
 router = APIRouter(prefix="/v1", tags=["catalogue"], responses={304: {"description": "the ETag still holds"}})
 
@@ -123,10 +122,10 @@ def list_instances(request: Request, query: Annotated[InstanceQuery, Query()]) -
 
 
 @router.get("/offers", operation_id="list_offers", response_model=OfferPage)
-def list_offers(request: Request, query: Annotated[OfferQuery, Query()], settings: Configured, now: Now) -> Response:
+def list_offers(request: Request, query: Annotated[OfferQuery, Query()], prices: Priced, now: Now) -> Response:
     """Prices by place and market, each with its source, its time and how far it can be relied on."""
     names = ("cloud", "region", "zone", "instance_type", "gpu", "market")
-    rows = matching(offers_listed(settings, now, every=query.all), {name: getattr(query, name) for name in names})
+    rows = matching(prices.listed(now, every=query.all), {name: getattr(query, name) for name in names})
     page, total, following = cut(rows, offer_key, query)
     return respond(request, OfferPage(offers=offer_rows(page), total=total, next=following))
 

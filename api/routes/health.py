@@ -7,8 +7,7 @@ from typing import Literal
 from fastapi import APIRouter
 from pydantic import BaseModel
 
-from api.deps import Configured, Now
-from api.market import usable_offers
+from api.deps import Now, Priced
 
 router = APIRouter(tags=["health"])
 
@@ -33,6 +32,6 @@ async def healthz() -> Health:
 
 
 @router.get("/readyz", operation_id="readiness")
-def readyz(settings: Configured, now: Now) -> Readiness:
+def readyz(prices: Priced, now: Now) -> Readiness:
     """The server has prices to plan with, else 503."""
-    return Readiness(offers=usable_offers(settings, now))
+    return Readiness(offers=prices.usable(now))

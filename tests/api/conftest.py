@@ -14,8 +14,8 @@ NOW = datetime(2026, 9, 15, 12, tzinfo=UTC)
 
 
 @pytest.fixture(scope="session")
-def settings() -> Settings:
-    return Settings(now=NOW, offline=True)
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    return Settings(now=NOW, offline=True, data_dir=tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture(scope="session")
