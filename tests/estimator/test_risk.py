@@ -1,0 +1,154 @@
+"""Interruptions: exact formulae against simulation, and what chance may never do to a plan."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from estimator import Workload, plan
+from estimator.documents import PlanDocument
+from estimator.risk.renewal import best_interval, expected_hours, expected_interruptions, young_interval
+from estimator.risk.simulate import by_quantile, checkpoint_hours, event_by_event, halton_paths, lost_hours
+from pricing.offers import current_offers
+
+NOW = datetime(2026, 9, 1, tzinfo=UTC)
+MARKET = current_offers(now=NOW)
+CASES = [(10.0, 0.1, 0.02, 0.5), (100.0, 0.6, 0.05, 0.7), (2.0, 0.05, 0.02, 0.5), (50.0, 0.01, 0.02, 1.0)]
+
+hazards = st.floats(1e-4, 2.0)
+hours = st.floats(0.1, 200.0)
+
+
+@pytest.mark.parametrize(("work", "hazard", "write", "down"), CASES)
+def test_simulated_events_agree_with_the_exact_expectation(
+    work: float, hazard: float, write: float, down: float
+) -> None:
+    interval = best_interval(hazard, write)
+    clock, hits = event_by_event(work, hazard, interval, write, down, paths=60_000, seed=3)
+    assert clock.mean() == pytest.approx(float(expected_hours(work, hazard, interval, write, down)), rel=0.01)
+    noise = 4 * hits.std() / np.sqrt(hits.size)
+    assert hits.mean() == pytest.approx(float(expected_interruptions(work, hazard, interval, write)), abs=noise)
+
+
+@pytest.mark.parametrize(("work", "hazard", "write", "down"), CASES)
+def test_quantiles_agree_with_simulated_events(work: float, hazard: float, write: float, down: float) -> None:
+    interval = best_interval(hazard, write)
+    clock, _ = event_by_event(work, hazard, interval, write, down, paths=60_000, seed=4)
+    moments = lost_hours(work, hazard, interval, write, down)
+    quick = work + checkpoint_hours(work, interval, write) + by_quantile(moments, halton_paths(2048).lost)
+    assert quick.mean() == pytest.approx(clock.mean(), rel=0.01)
+    for q in (0.1, 0.5, 0.9):
+        assert np.quantile(quick, q) == pytest.approx(np.quantile(clock, q), rel=0.02)
+
+
+@given(hazard=hazards, write=st.floats(1e-4, 0.5), off=st.floats(0.3, 3.0))
+def test_no_other_checkpoint_interval_does_better(hazard: float, write: float, off: float) -> None:
+    best = float(best_interval(hazard, write))
+    work = best * 1000  # so many segments that their whole number does not matter
+
+    def per_work(interval: float) -> float:
+        return float(np.expm1(hazard * (interval + write)) / interval)
+
+    assert per_work(best) <= per_work(best * off) * (1 + 1e-9)
+    assert float(expected_hours(work, hazard, best, write, 0.0)) >= work
+
+
+def test_youngs_interval_is_the_limit_of_rare_interruptions() -> None:
+    assert float(best_interval(1e-5, 0.01)) == pytest.approx(float(young_interval(1e-5, 0.01)), rel=1e-3)
+
+
+@given(work=hours, low=hazards, more=st.floats(1.0, 10.0))
+def test_a_higher_hazard_never_ends_sooner(work: float, low: float, more: float) -> None:
+    calm, rough = (expected_hours(work, h, best_interval(h, 0.02), 0.02, 0.5) for h in (low, low * more))
+    assert rough >= calm * (1 - 1e-9)
+
+
+def test_without_a_hazard_the_time_is_the_work() -> None:
+    assert float(expected_hours(7.0, 0.0, np.inf, 0.1, 1.0)) == 7.0
+
+
+def test_halton_paths_are_even_and_the_same_every_time() -> None:
+    paths = halton_paths(128)
+    assert abs(float(paths.speed.mean())) < 0.05
+    assert float(paths.lost.mean()) == pytest.approx(0.5, abs=0.02)
+    assert halton_paths(128) is paths
+
+
+# --- through the plan ----------------------------------------------------------------------------------------------
+
+
+def planned(**changes: object) -> PlanDocument:
+    request = {"model": "llama3-8b", "method": "lora", "tokens": "200M", "seq_len": 2048, "global_batch": 64}
+    return plan(Workload.model_validate(request | changes), offers=MARKET, now=NOW)
+
+
+SPOT = {"gpus": ["A100-SXM4-80GB:8"], "markets": ["spot"], "clouds": ["aws"]}
+
+
+def test_spot_that_is_never_interrupted_takes_the_on_demand_time() -> None:
+    calm = {"run": {"failures": False}, "spot": {"interruptions": False}}
+    spot = planned(**calm, constraints=SPOT).plans[0]
+    on_demand = planned(**calm, constraints=SPOT | {"markets": ["on-demand"]}).plans[0]
+    assert spot.hours == on_demand.hours
+    assert spot.risk.expected_interruptions == 0
+
+
+few = settings(max_examples=20, deadline=None)
+
+
+@few
+@given(hazard=st.floats(0.0, 0.5), more=st.floats(0.0, 1.5))
+def test_the_chance_to_finish_in_time_does_not_rise_with_the_hazard(hazard: float, more: float) -> None:
+    calm, rough = (
+        planned(spot={"hazard_per_hour": h}, constraints=SPOT | {"deadline": 100.0}).plans[0].risk
+        for h in (hazard, hazard + more)
+    )
+    assert rough.probability_deadline <= calm.probability_deadline + 1e-12
+
+
+def test_a_job_that_falls_back_to_on_demand_is_surer_and_no_slower() -> None:
+    rough = {"hazard_per_hour": 0.6}
+    deadline = planned(spot={"interruptions": False}, constraints=SPOT).plans[0].hours.p90 * 1.4
+    limits = SPOT | {"markets": ["spot", "on-demand"], "deadline": deadline}
+
+    def spot_way(policy: str) -> object:
+        found = planned(spot=rough | {"policy": policy, "fallback_after": 1}, constraints=limits, options={"top": 50})
+        return next(p for p in found.plans if p.market == "spot")
+
+    wait, fallback = spot_way("wait"), spot_way("fallback")
+    assert fallback.risk.probability_deadline >= wait.risk.probability_deadline
+    assert fallback.hours.p90 <= wait.hours.p90
+
+
+def test_confidence_keeps_only_plans_that_are_sure_enough() -> None:
+    found = planned(constraints={"deadline": "6h", "confidence": 0.95}, options={"top": 30}).plans
+    assert found
+    assert all(p.risk.probability_deadline >= 0.95 for p in found)
+
+
+def test_parts_of_a_run_can_be_turned_off() -> None:
+    bare = {"start_up": False, "staging": False, "evaluation": False, "checkpoints": False, "failures": False}
+    best = planned(run=bare, bill={"storage": False}, constraints={"markets": ["on-demand"]}).plans[0]
+    assert best.hours_parts["training"] == pytest.approx(best.hours.p50, rel=1e-3)
+    assert list(best.cost_parts) == ["machines"]
+
+
+def test_evaluation_may_be_stated_as_interval_and_size() -> None:
+    run = {"evaluate": {"every_steps": 100, "samples": 6400}}
+    best = planned(run=run, constraints={"markets": ["on-demand"]}).plans[0]
+    # 6,400 forward passes for every 6,400 samples trained; a LoRA step is about half forward
+    assert 0.3 < best.hours_parts["evaluation"] / best.hours_parts["training"] < 0.6
+
+
+def test_tax_fees_and_failed_attempts_are_lines_of_the_bill() -> None:
+    best = planned(
+        run={"attempts": 1.5}, bill={"tax_percent": 20, "fixed_usd": 3, "data_in": "aws", "egress_gb": 10}
+    ).plans[0]
+    parts = best.cost_parts
+    assert parts["other_attempts"] == pytest.approx(0.5 * parts["machines"])
+    assert parts["tax"] == pytest.approx(best.cost_usd.p50 / 6)
+    assert parts["egress_and_fees"] >= 3
