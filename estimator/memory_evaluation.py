@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from estimator.memory import BOUNDS, DEFAULT, VERDICTS, MemoryConstants, verdict
+from estimator.memory import BOUNDS, DEFAULT, PRIOR, VERDICTS, MemoryConstants, verdict
 from estimator.memory_neighbours import Features, correction, features_of, measured, with_activations
 from estimator.row_cells import Row
 from estimator.row_memory import Question, is_shapeless_language, question, row_memory
@@ -28,8 +28,8 @@ STATED = Path(__file__).parent / "memory" / "stated.csv"
 FOLDS = 5
 ROBUST = 0.15
 """Log residual from which a row counts less than its square (soft-L1)."""
-PRIOR = 0.6
-"""Log standard deviation of the constants around their defaults, against a group's residual of `ROBUST`."""
+SPREAD = 0.6
+"""Log standard deviation of the constants around their priors, against a group's residual of `ROBUST`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ def replicates(prepared: Prepared, stated: Array) -> Array:
 
 
 def fit(asked: Question, stated: Array, group: NDArray[np.str_], use: NDArray[np.bool_]) -> MemoryConstants:
-    """Constants fitted on the rows of `use` (groups weigh the same, soft-L1 on log ratios, priors at the defaults).
+    """Constants fitted on the rows of `use` (groups weigh the same, soft-L1 on log ratios, drawn to `PRIOR`).
 
     Rows whose length is a guess (they state none, and their program is not known by a stated one) tell nothing about
     constants and are left out.
@@ -180,7 +180,7 @@ def fit(asked: Question, stated: Array, group: NDArray[np.str_], use: NDArray[np
     from scipy.optimize import least_squares
 
     names = tuple(BOUNDS)
-    start = np.log([getattr(DEFAULT, name) for name in names])
+    start = np.log([getattr(PRIOR, name) for name in names])
     low, high = (np.log([BOUNDS[name][end] for name in names]) for end in (0, 1))
     _, code = np.unique(group[use], return_inverse=True)
     weight = np.sqrt(1.0 / np.bincount(code)[code])
@@ -192,10 +192,19 @@ def fit(asked: Question, stated: Array, group: NDArray[np.str_], use: NDArray[np
         constants = replace(DEFAULT, **dict(zip(names, np.exp(at).tolist(), strict=True)))
         off = np.nan_to_num(np.log(asked.account(constants).used[use]) - target) / ROBUST
         robust = np.sign(off) * np.sqrt(2.0 * (np.sqrt(1.0 + off**2) - 1.0))
-        return np.concatenate([weight * robust, (at - start) / PRIOR])
+        return np.concatenate([weight * robust, (at - start) / SPREAD])
 
     found = least_squares(residuals, start, bounds=(low, high), diff_step=[1e-3] * len(names), max_nfev=20)
     return replace(DEFAULT, **dict(zip(names, np.exp(found.x).tolist(), strict=True)))
+
+
+def refit() -> MemoryConstants:
+    """The constants fitted on all measured rows: what `memory.constants.DEFAULT` holds, rounded."""
+    prepared, stated = measured()
+    everything = np.ones(len(stated), bool)
+    plain = question(prepared)
+    asked = with_activations(plain, prepared, plain, prepared, stated)
+    return fit(asked, stated, features_of(prepared).group, everything)
 
 
 @cache

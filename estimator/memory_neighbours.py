@@ -178,7 +178,7 @@ def measured() -> tuple[Prepared, Array]:
 
     table = load()
     stated = np.asarray(table["mem_gib_per_gpu"], float)
-    index = np.nonzero(stated > 0)[0]
+    index = np.nonzero((stated > 0) & (np.asarray(table["quality"]) != "unusable"))[0]
     prepared = prepare(table.rows(index), profiles=False)
     return prepared, stated[index][prepared.index]
 
