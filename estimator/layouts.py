@@ -358,7 +358,8 @@ def _best(layout: Layout, machine: Index, work: Work, machines: _Machines, per_m
     recompute = np.array([1.0, 1.1, 1.33])[np.asarray(layout.recompute, int)]
     tokens = micro * float(work.tokens) / (tensor * context)
     cost = recompute * (1 + (pipeline - 1) / accum) * (1 + np.where(pcie, 0.5, 0.06) * np.log2(tensor))
-    cost *= (1 + 0.05 * np.log2(context)) * (1 + 0.05 * np.log2(expert)) * (1 + 512.0 / (tokens + 512.0))
+    far = np.where(expert * tensor > machines.domain[machine], 0.3, 0.02)  # exchanges of tokens that leave the node
+    cost *= (1 + 0.05 * np.log2(context)) * (1 + far * np.log2(expert)) * (1 + 512.0 / (tokens + 512.0))
     cost *= 1 + np.where(np.asarray(layout.sharding) == Sharding.ZERO3, 2e4 / (tokens * accum + 2e4), 0.0)
     order = np.lexsort((cost, machine))
     sorted_machine = machine[order]
