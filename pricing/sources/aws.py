@@ -124,7 +124,7 @@ class Account:
                 return answer
         assert first is not None
         if first.reason is FailureReason.REGION_OFF:  # these regions cannot be off: it is the account or its keys
-            raise WireFault(FailureReason.CREDENTIALS, f"EC2 refuses this account in every region: {first.detail}")
+            raise WireFault(FailureReason.PERMISSION, f"EC2 refuses this account in every region: {first.detail}")
         raise first
 
 

@@ -171,8 +171,15 @@ class _Bounded:
             raise
 
     def _read(self, reply: Any, url: str) -> Any:
-        if 200 <= reply.status_code < 300:
-            refuse_foreign(reply.headers.get("content-type"))
+        status, kind = reply.status_code, str(reply.headers.get("content-type", ""))
+        if 200 <= status < 300:
+            refuse_foreign(kind)
+        elif 300 <= status < 400:
+            target = str(reply.headers.get("location", "?"))[:120]
+            raise WireFault(FailureReason.NOT_THE_API, f"redirected to {target}")
+        elif status >= 500 and "xml" not in kind and "amz-json" not in kind:
+            detail = f"HTTP {status} ({kind[:60]}), not from the service itself"
+            raise WireFault(FailureReason.SERVER_ERROR, detail, tries=WireFault.MANY)
         headers = {key.lower(): value for key, value in reply.headers.items()}
         pieces = limited(
             _raw(reply.raw, url),
@@ -246,8 +253,6 @@ def _refused(error: Any, operation: str) -> WireFault:
         return WireFault(FailureReason.REGION_OFF, f"region not enabled for this account: {detail}")
     if isinstance(status, int) and status >= 500:
         return WireFault(FailureReason.SERVER_ERROR, detail, tries=WireFault.MANY, retry_after_s=wait)
-    if isinstance(status, int) and 300 <= status < 400:
-        return WireFault(FailureReason.NOT_THE_API, f"{operation}: redirected to {headers.get('location', '?')[:120]}")
     return WireFault(FailureReason.INTERNAL, detail)
 
 

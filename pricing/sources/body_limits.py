@@ -30,27 +30,42 @@ def limited(pieces: Iterable[bytes], headers: Mapping[str, str], *, max_bytes: i
     coding = headers.get("content-encoding", "identity").strip().casefold()
     if coding not in ("identity", "", "gzip"):
         raise WireFault(FailureReason.NOT_THE_API, f"reply compressed as {coding[:40]}, not asked for")
-    unpack = zlib.decompressobj(31) if coding == "gzip" else None
+    unpack = _Gunzip() if coding == "gzip" else None
     raw = total = 0
     for piece in pieces:
         if time.monotonic() >= deadline:
             raise WireFault(FailureReason.TIMEOUT, f"still not whole at the deadline, after {raw} bytes")
         raw += len(piece)
-        for part in _unpacked(unpack, piece) if unpack else (piece,):
+        for part in unpack.parts(piece) if unpack else (piece,):
             total += len(part)
             if total > max_bytes:
                 raise WireFault(FailureReason.MALFORMED, f"reply longer than {max_bytes} bytes")
             yield part
     if length.isdigit() and raw != int(length):
         raise WireFault(FailureReason.MALFORMED, f"reply cut off: {raw} of {length} bytes", tries=WireFault.MANY)
-    if unpack is not None and raw and not unpack.eof:
+    if unpack is not None and raw and not unpack.whole:
         raise WireFault(FailureReason.MALFORMED, "reply cut off: compressed data end early", tries=WireFault.MANY)
 
 
-def _unpacked(unpack: zlib._Decompress, piece: bytes) -> Iterator[bytes]:
-    try:
-        while piece:
-            yield unpack.decompress(piece, _PIECE)
-            piece = unpack.unconsumed_tail
-    except zlib.error as error:
-        raise WireFault(FailureReason.MALFORMED, f"compressed data broken: {error}", tries=WireFault.MANY) from None
+class _Gunzip:
+    """Decompression in parts of bounded size; a body may be several gzip members one after the other."""
+
+    def __init__(self) -> None:
+        self._member = zlib.decompressobj(31)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the data so far end where a member ends."""
+        return self._member.eof
+
+    def parts(self, piece: bytes) -> Iterator[bytes]:
+        """The decoded bytes of one piece, at most 1 MiB at a time; raises WireFault for broken data."""
+        try:
+            while piece:
+                if self._member.eof:
+                    self._member = zlib.decompressobj(31)
+                yield self._member.decompress(piece, _PIECE)
+                piece = self._member.unconsumed_tail or self._member.unused_data
+        except zlib.error as error:
+            detail = f"compressed data broken: {error}"
+            raise WireFault(FailureReason.MALFORMED, detail, tries=WireFault.MANY) from None
