@@ -64,17 +64,21 @@ def fetch(scope: Scope, settings: SourceSettings) -> Iterator[Fetched]:
         if not gcp_machines.is_shipped(machine) and machine.name not in seen:
             seen.add(machine.name)
             yield gcp_machines.known_machine(machine)
-    silent = {zone.rsplit("-", 1)[0]: zone for zone in sorted(listed.silent_zones)}
-    regions = {zone.rsplit("-", 1)[0] for zone in listed.zones} | set(silent)
-    for region in sorted(filter(scope.wanted.wants, regions)):
-        here = [machine for machine in machines if machine.region == region]
+    for region in sorted(filter(scope.wanted.wants, {_region(zone) for zone in listed.zones | listed.silent_zones})):
+        silent = tuple(sorted(zone for zone in listed.silent_zones if _region(zone) == region))
+        here = [machine for machine in machines if machine.region == region and machine.zone not in silent]
+        answered = any(_region(zone) == region for zone in listed.zones - listed.silent_zones)
         for market in sorted(scope.wanted.markets):
-            if region in silent:
-                zones = ", ".join(z for z in sorted(listed.silent_zones) if z.startswith(region + "-"))
-                yield Failure(NAME, region, market, FailureReason.PARTIAL, f"zones gave no answer: {zones}", SOURCE)
-                continue
-            found, rejected = gcp_machines.priced(here, table, market)
-            yield PriceSet(NAME, region, market, SOURCE, as_of, tuple(found), tuple(rejected))
+            if answered:
+                found, rejected = gcp_machines.priced(here, table, market)
+                yield PriceSet(NAME, region, market, SOURCE, as_of, tuple(found), tuple(rejected), silent)
+            else:
+                detail = f"zones gave no answer: {', '.join(silent)}"
+                yield Failure(NAME, region, market, FailureReason.PARTIAL, detail, SOURCE)
+
+
+def _region(zone: str) -> str:
+    return zone.rsplit("-", 1)[0]
 
 
 def _catalogue(clients: GcpClients, settings: SourceSettings, patience: Patience) -> RateTable:
