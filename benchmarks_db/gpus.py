@@ -8,15 +8,13 @@ carry a number of GPUs. A text that fits several cards ("A100") goes to the alia
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
 from benchmarks_db.errors import UnknownName, WorkloadError
-from benchmarks_db.names import fold, squeeze, unique
-from benchmarks_db.pack import gpu_tables
+from benchmarks_db.pack import Decoded, gpu_table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +75,7 @@ def _gpu(row: Mapping[str, str]) -> Gpu:
 @cache
 def gpus() -> Mapping[str, Gpu]:
     """All accelerators by canonical name."""
-    text = gpu_tables()["text"]
-    assert isinstance(text, str)
-    return {row["name"]: _gpu(row) for row in csv.DictReader(text.splitlines())}
+    return Decoded(gpu_table(), lambda rows: _gpu(rows[0]))
 
 
 def gpu(name: str) -> Gpu:
@@ -92,23 +88,12 @@ def gpu(name: str) -> Gpu:
 
 _COUNT = re.compile(r"^(?P<name>.+?)\s*(?:[:*]|\sx\s?)\s*(?P<count>\d+(?:\.\d+)?|\.\d+)\s*$", re.IGNORECASE)
 _COUNT_FIRST = re.compile(r"^(?P<count>\d+)\s*x\s*(?P<name>\D.+)$", re.IGNORECASE)
-_REFUSED = re.compile(
-    r"gaudi|habana|hpu|ascend|910b|graphcore|\bipu|inferentia|cerebras|groq|sambanova|tenstorrent|ponte|max1\d\d0|apple|"
-    r"\bm[1-4] ?(max|ultra|pro)"
-)
 _MAKER = re.compile(r"nvidia|tesla|geforce|quadro|amd|radeon|instinct|google|cloud|aws|gpu|graphics")
-
-
-def _found(key: str) -> tuple[str, bool] | None:
-    keys = gpu_tables()["keys"]
-    assert isinstance(keys, dict)
-    found = keys.get(key)
-    return (found.removesuffix("?"), found.endswith("?")) if found else None
-
-
-@cache
-def _squeezed() -> dict[str, str]:
-    return unique((squeeze(fold(name)), name) for name in gpus())
+# Compiled when a name is in no table
+_REFUSED = (
+    r"gaudi|habana|hpu|ascend|910b|graphcore|\bipu|inferentia|cerebras|groq|sambanova|tenstorrent|ponte|max1\d\d0|apple"
+    r"|\bm[1-4] ?(max|ultra|pro)"
+)
 
 
 def resolve_gpu(text: str) -> GpuMatch:
@@ -123,24 +108,21 @@ def resolve_gpu(text: str) -> GpuMatch:
         name, count = match["name"].strip(), float(match["count"])
         if count <= 0:
             raise WorkloadError("the number of GPUs must be above 0", field="gpu", value=text)
-    key = fold(name)
-    bare = fold(_MAKER.sub(" ", name.casefold()))
-    for spelling in (name.casefold(), key, bare):
-        if found := _found(spelling):
-            others = gpu_tables()["alternatives"]
-            assert isinstance(others, dict)
-            alternatives = tuple(others.get(fold(spelling), ())) if found[1] else ()
-            return GpuMatch(gpu(found[0]), count, found[1], alternatives)
-    if _REFUSED.search(name.casefold()):
+    table = gpu_table()
+    if name in table:
+        return GpuMatch(gpu(name), count, False)
+    bare = _MAKER.sub(" ", name.casefold()).strip()
+    for spelling in (name.casefold(), bare):
+        if found := table.lookup(spelling):
+            return GpuMatch(gpu(found[0]), count, found[1], found[2])
+    if re.search(_REFUSED, name.casefold()):
         raise WorkloadError(
             f"{name!r} cannot be planned: only NVIDIA and AMD GPUs are, TPU and Trainium are listed",
             field="gpu",
             value=text,
         )
-    if only := _squeezed().get(squeeze(bare)):
+    if bare and (only := table.squeezed(bare)):
         return GpuMatch(gpu(only), count, False)
     if not name:
         raise WorkloadError("name a GPU", field="gpu", value=text)
-    keys = gpu_tables()["keys"]
-    assert isinstance(keys, dict)
-    raise UnknownName("GPU", name, (*gpus(), *keys), field="gpu")
+    raise UnknownName("GPU", name, table.spellings(), field="gpu")

@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from benchmarks_db.errors import UnknownName, WorkloadError
-from benchmarks_db.names import fold, squeeze
-from benchmarks_db.pack import model_index
+from benchmarks_db.pack import Decoded, model_table
 from benchmarks_db.tables import flag, number
 
 
@@ -82,44 +81,26 @@ def _facts(row: Mapping[str, str]) -> ModelFacts:
     return ModelFacts(**values)  # type: ignore[arg-type]
 
 
-class _Models(Mapping[str, ModelFacts]):
-    """All models by canonical name, each decoded when asked for."""
-
-    def __init__(self) -> None:
-        self._index = model_index()
-        self._decoded: dict[str, tuple[ModelFacts, ...]] = {}
-
-    def sizes(self, name: str) -> tuple[ModelFacts, ...]:
-        """The rows of one model, one for each image size."""
-        if name not in self._decoded:
-            self._decoded[name] = tuple(_facts(row) for row in self._index.rows(name))
-        return self._decoded[name]
-
-    def __getitem__(self, name: str) -> ModelFacts:
-        sizes = self.sizes(name)
-        return next((s for s in sizes if s.image_size == 224), sizes[0])
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._index.lines
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._index.lines)
-
-    def __len__(self) -> int:
-        return len(self._index.lines)
+@cache
+def _sizes() -> Mapping[str, tuple[ModelFacts, ...]]:
+    return Decoded(model_table(), lambda rows: tuple(_facts(row) for row in rows))
 
 
 @cache
 def models() -> Mapping[str, ModelFacts]:
     """All models by canonical name; a vision model at 224 pixels, else at its smallest image size."""
-    return _Models()
+
+    def chosen(rows: list[dict[str, str]]) -> ModelFacts:
+        return _facts(next((row for row in rows if row["image_size"] == "224"), rows[0]))
+
+    return Decoded(model_table(), chosen)
 
 
 def image_sizes(name: str) -> tuple[ModelFacts, ...]:
     """The same model at every image size that the sources give (one entry for what has no image size)."""
-    table = models()
-    assert isinstance(table, _Models)
-    return table.sizes(name)
+    if name not in _sizes():
+        raise UnknownName("model", name, models(), field="model")
+    return _sizes()[name]
 
 
 _VARIANT = re.compile(
@@ -156,15 +137,15 @@ def resolve_model(text: str) -> ModelMatch:
     >>> resolve_model("meta-llama/Meta-Llama-3-8B").model.name
     'llama3-8b'
     """
-    index, table = model_index(), models()
+    table = model_table()
     for name in _spellings(text):
         if name in table:
-            return ModelMatch(table[name], False)
-        if found := index.keys.get(name) or index.keys.get(fold(name)):
-            return ModelMatch(table[found.removesuffix("?")], found.endswith("?"))
+            return ModelMatch(models()[name], False)
+        if found := table.lookup(name):
+            return ModelMatch(models()[found[0]], found[1])
     for name in _spellings(text):
-        if found := index.squeezed().get(squeeze(fold(name))):
-            return ModelMatch(table[found], False)
+        if only := table.squeezed(name):
+            return ModelMatch(models()[only], False)
     if not text.strip():
         raise WorkloadError("name a model", field="model", value=text)
-    raise UnknownName("model", text, (*table, *index.aliases()), field="model")
+    raise UnknownName("model", text, table.spellings(), field="model")

@@ -1,188 +1,236 @@
-"""How do the facts load fast? One packed file each for names, measurements and runs, built from the readable CSV.
+"""How do the facts load fast? Packed files for names, measurements and runs, built from the readable CSV.
 
     python -m benchmarks_db.pack
 
-`data/names.json` holds the GPU table, the model tables and the look-up of every spelling; `data/measurements.npz`
-and `data/runs.npz` hold columns. Each says which readable files it was built from, with size and sha256. A reader
-compares the sizes (a `stat` each) and falls back to the readable file where they differ, so a row added by hand is
-seen at once; a test compares the digests.
+`data/names.pack` holds the GPU and model tables and every spelling of their names as plain text that is searched
+rather than parsed; `data/measurements.npz` and `data/runs.npz` hold columns. Each says which readable files it was
+built from, with size and sha256. A reader compares the sizes (a `stat` each) and falls back to the readable files
+where they differ, so a row added by hand is seen at once; a test compares the digests.
 """
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 from benchmarks_db.names import fold, squeeze, unique
 from benchmarks_db.tables import DATA, read
 
-NAME_FILES = (
-    "gpus.csv",
-    "gpu_aliases.csv",
-    "models/transformers.csv",
-    "models/vision.csv",
-    "models/profiled.csv",
-    "model_aliases.csv",
-)
-PACKED_NAMES = "names.json"
-FORMAT = 2  # of the packed files; raise it when their shape changes
+T = TypeVar("T")
+FORMAT = 3  # of the packed files; raise it when their shape changes
+PACKED_NAMES = "names.pack"
+GPU_FILES = ("gpus.csv", "gpu_aliases.csv")
+MODEL_FILES = ("models/transformers.csv", "models/vision.csv", "models/profiled.csv", "model_aliases.csv")
+SECTIONS = ("columns", "lines", "keys", "sources")
 
 
-def digests(files: Iterable[str], root: Path = DATA) -> dict[str, list[int | str]]:
+class NameTable:
+    """A table whose rows are found by name, and every spelling of those names, decoded only when asked for."""
+
+    def __init__(self, columns: str, lines: str, keys: str, sources: str) -> None:
+        self.columns = columns  # the CSV header; `name` stands first
+        self.lines = lines  # CSV rows, each with a newline in front; a source is its number in `sources`
+        self.keys = keys  # "\nspelling\tname\tloose\talternatives" each
+        self.sources = sources  # one a line
+        self._names: dict[str, None] = {}
+        self._squeezed: dict[str, str] = {}
+
+    def __contains__(self, name: object) -> bool:
+        return f"\n{name}," in self.lines
+
+    @property
+    def names(self) -> dict[str, None]:
+        """The canonical names, in order."""
+        if not self._names:
+            self._names = dict.fromkeys(line.split(",", 1)[0] for line in self.lines.split("\n")[1:])
+        return self._names
+
+    def rows(self, name: str) -> Iterator[dict[str, str]]:
+        """The rows of one name, as text by column."""
+        columns, sources = self.columns.split(","), self.sources.split("\n")
+        at = self.lines.find(f"\n{name},")
+        while at >= 0:
+            end = self.lines.find("\n", at + 1)
+            line = self.lines[at + 1 : end if end > 0 else None]
+            row = dict(zip(columns, next(csv.reader([line])), strict=True))
+            row["source"] = sources[int(row["source"])]
+            yield row
+            at = self.lines.find(f"\n{name},", at + 1)
+
+    def lookup(self, spelling: str) -> tuple[str, bool, tuple[str, ...]] | None:
+        """(canonical name, loose, alternatives) of a spelling: as it is written, or folded."""
+        for key in (spelling, fold(spelling)):
+            at = self.keys.find(f"\n{key}\t")
+            if at >= 0:
+                end = self.keys.find("\n", at + 1)
+                _, name, loose, others = self.keys[at + 1 : end if end > 0 else None].split("\t")
+                return name, bool(loose), tuple(others.split("; ")) if others else ()
+        return None
+
+    def squeezed(self, spelling: str) -> str | None:
+        """The canonical name that fits a spelling without any separator, where it is the only one."""
+        if not self._squeezed:
+            self._squeezed = unique((squeeze(fold(name)), name) for name in self.names)
+        return self._squeezed.get(squeeze(fold(spelling)))
+
+    def spellings(self) -> list[str]:
+        """Every canonical name and alias, for hints."""
+        return [*self.names, *(line.split("\t", 1)[0] for line in self.keys.split("\n")[1:])]
+
+
+class Decoded(Mapping[str, T]):
+    """Canonical name -> what `decode` makes of its rows, when asked for."""
+
+    def __init__(self, table: NameTable, decode: Callable[[list[dict[str, str]]], T]) -> None:
+        self._table = table
+        self._decode = decode
+        self._made: dict[str, T] = {}
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._made:
+            rows = list(self._table.rows(name))
+            if not rows:
+                raise KeyError(name)
+            self._made[name] = self._decode(rows)
+        return self._made[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._table
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table.names)
+
+    def __len__(self) -> int:
+        return len(self._table.names)
+
+
+def digests(files: Iterable[str]) -> dict[str, list[int | str]]:
     """file -> [size in bytes, sha256] of readable files."""
     import hashlib  # only the packer and the tests need it
 
     found: dict[str, list[int | str]] = {}
     for name in files:
-        content = (root / name).read_bytes()
+        content = (DATA / name).read_bytes()
         found[name] = [len(content), hashlib.sha256(content).hexdigest()]
     return found
 
 
-def fresh(sources: Mapping[str, list[int | str]], root: Path = DATA) -> bool:
+def fresh(sources: Mapping[str, list[int | str]]) -> bool:
     """Whether the readable files still have the sizes that the packed file was built from."""
     try:
-        return all((root / name).stat().st_size == size for name, (size, _) in sources.items())
+        return all((DATA / name).stat().st_size == size for name, (size, _) in sources.items())
     except FileNotFoundError:
         return True  # shipped without its readable form
 
 
-def _text(rows: Iterable[Mapping[str, str]], columns: tuple[str, ...]) -> str:
+def _build(rows: list[dict[str, str]], aliases: Iterable[Mapping[str, str]], target: str) -> NameTable:
+    """A table from its readable rows and the rows of its alias file, whose column `target` holds the canonical name."""
     import io
 
+    columns = dict.fromkeys(key for row in rows for key in row if key != "units_source")
+    sources: dict[str, int] = {}
     stream = io.StringIO()
-    writer = csv.DictWriter(stream, columns, restval="", extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({k: (v or "").replace("\n", " ") for k, v in row.items()} for row in rows)
-    return stream.getvalue()
-
-
-@dataclass(slots=True)
-class ModelIndex:
-    """Every spelling of every model, and where its rows stand; rows are decoded when asked for."""
-
-    keys: dict[str, str]  # spelling -> canonical name, `?` at the end where it is loose
-    lines: dict[str, list[int]]  # canonical name -> its lines, by image size
-    text: list[str]  # the table, header first; a source is its number in `sources`
-    sources: list[str]
-    _squeezed: dict[str, str] = field(default_factory=dict)
-
-    def rows(self, name: str) -> Iterator[dict[str, str]]:
-        """The rows of one model."""
-        columns = self.text[0].split(",")
-        for cells in csv.reader(self.text[line] for line in self.lines[name]):
-            row = dict(zip(columns, cells, strict=True))
-            row["source"] = self.sources[int(row["source"])]
-            yield row
-
-    def squeezed(self) -> dict[str, str]:
-        """Spelling without any separator -> canonical name, where it is the only one."""
-        if not self._squeezed:
-            self._squeezed = unique((squeeze(fold(name)), name) for name in self.lines)
-        return self._squeezed
-
-    def aliases(self) -> list[str]:
-        """Spellings that are not canonical names."""
-        return [key for key in self.keys if key not in self.lines]
-
-
-def spellings(table: Iterable[tuple[str, str, bool]]) -> dict[str, str]:
-    """Folded spelling -> name (`?` at the end where loose), the first owner keeping it; a later owner of the same
-    folded spelling is found as it is written (`unet-3d` beside `unet3d`).
-    """
+    writer = csv.DictWriter(stream, list(columns), restval="", extrasaction="ignore", lineterminator="\n")
+    for row in rows:
+        cells = {key: " ".join((cell or "").split()) for key, cell in row.items()}
+        writer.writerow(cells | {"source": str(sources.setdefault(cells["source"], len(sources)))})
+    names = dict.fromkeys(row["name"] for row in rows)
     keys: dict[str, str] = {}
-    for alias, name, loose in table:
-        said = name + "?" * loose
-        if keys.setdefault(fold(alias), said) != said:
-            keys.setdefault(alias.casefold(), said)
-    return keys
+    for name in names:
+        keys.setdefault(fold(name), f"{name}\t\t")
+    for alias in aliases:
+        if (name := alias[target]) in names:
+            said = f"{name}\t{'loose' if alias['loose'] == 'yes' else ''}\t{alias.get('alternatives', '')}"
+            # The first owner keeps a folded spelling; a later one is found as it is written (`unet-3d` beside `unet3d`)
+            if keys.setdefault(fold(alias["alias"]), said) != said:
+                keys.setdefault(alias["alias"].casefold(), said)
+    text = "".join(f"\n{key}\t{said}" for key, said in keys.items())
+    return NameTable(",".join(columns), "\n" + stream.getvalue().rstrip("\n"), text, "\n".join(sources))
 
 
-def _build_models() -> ModelIndex:
+def build_gpus() -> NameTable:
+    """The GPU table from its readable files."""
+    return _build(list(read(DATA / "gpus.csv")), read(DATA / "gpu_aliases.csv"), "gpu")
+
+
+def build_models() -> NameTable:
+    """The model table from its readable files; the rows of a model stand together, smallest image first."""
+    vision = {"kind": "vision", "task": "image-classification"}
     rows = [
         *read(DATA / "models/transformers.csv"),
-        *({"kind": "vision", "task": "image-classification"} | row for row in read(DATA / "models/vision.csv")),
+        *(row | vision for row in read(DATA / "models/vision.csv")),
         *read(DATA / "models/profiled.csv"),
     ]
     rows.sort(key=lambda row: float(row.get("image_size") or 0))
-    columns: dict[str, None] = {}
-    for row in rows:
-        columns |= dict.fromkeys(key for key in row if key != "units_source")
-    sources: dict[str, int] = {}
-    for row in rows:
-        row["source"] = str(sources.setdefault(row["source"], len(sources)))
-    text = _text(rows, tuple(columns)).splitlines()
-    lines: dict[str, list[int]] = {}
-    for n, row in enumerate(rows, 1):
-        lines.setdefault(row["name"], []).append(n)
-    named = [(name, name, False) for name in lines]
-    aliased = [
-        (row["alias"], row["model"], row["loose"] == "yes")
-        for row in read(DATA / "model_aliases.csv")
-        if row["model"] in lines
-    ]
-    return ModelIndex(spellings(named + aliased), lines, text, list(sources))
-
-
-def _build_gpus() -> dict[str, object]:
-    rows = list(read(DATA / "gpus.csv"))
-    named = [(row["name"], row["name"], False) for row in rows]
-    aliases = list(read(DATA / "gpu_aliases.csv"))
-    keys = spellings(named + [(row["alias"], row["gpu"], row["loose"] == "yes") for row in aliases])
-    others = {fold(r["alias"]): r["alternatives"].split("; ") for r in aliases if r["alternatives"]}
-    return {"keys": keys, "alternatives": others, "text": _text(rows, tuple(rows[0]))}
+    return _build(rows, read(DATA / "model_aliases.csv"), "model")
 
 
 @cache
-def _packed() -> dict[str, object] | None:
+def _packed() -> dict[str, NameTable] | None:
     try:
-        with (DATA / PACKED_NAMES).open(encoding="utf-8") as stream:
-            packed: dict[str, object] = json.load(stream)
+        content = (DATA / PACKED_NAMES).read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
-    return packed if packed.get("format") == FORMAT and fresh(packed["sources"]) else None  # type: ignore[arg-type]
+    head, _, body = content.partition("\n")
+    stated = json.loads(head)
+    if stated["format"] != FORMAT or not fresh(stated["sources"]):
+        return None
+    tables: dict[str, NameTable] = {}
+    at = 0
+    for name, lengths in stated["tables"].items():
+        parts = []
+        for length in lengths:
+            parts.append(body[at : at + length])
+            at += length
+        tables[name] = NameTable(*parts)
+    return tables
 
 
 @cache
-def model_index() -> ModelIndex:
-    """Every model's names and rows: from the packed file, or from the readable ones where those are newer."""
+def gpu_table() -> NameTable:
+    """GPUs: from the packed file, or from the readable ones where those are newer."""
     packed = _packed()
-    if packed is None:
-        return _build_models()
-    found = packed["models"]
-    return ModelIndex(**{**found, "text": found["text"].split("\n")})  # type: ignore[index, dict-item]
+    return build_gpus() if packed is None else packed["gpus"]
 
 
 @cache
-def gpu_tables() -> dict[str, object]:
-    """`keys`, `alternatives` and the GPU table as CSV `text`."""
+def model_table() -> NameTable:
+    """Models: from the packed file, or from the readable ones where those are newer."""
     packed = _packed()
-    return _build_gpus() if packed is None else packed["gpus"]  # type: ignore[return-value]
+    return build_models() if packed is None else packed["models"]
 
 
 def forget() -> None:
     """Drop what was loaded, so that the next reader sees changed files (the importer and tests need it)."""
-    for loaded in (_packed, model_index, gpu_tables):
+    for loaded in (_packed, gpu_table, model_table):
         loaded.cache_clear()
 
 
 def pack_names() -> Path:
-    """Write `names.json`."""
-    index = _build_models()
-    packed = {
+    """Write `names.pack`."""
+    tables = {"gpus": build_gpus(), "models": build_models()}
+    parts = {name: [getattr(table, section) for section in SECTIONS] for name, table in tables.items()}
+    head = {
         "format": FORMAT,
-        "sources": digests(NAME_FILES),
-        "gpus": _build_gpus(),
-        "models": {"keys": index.keys, "lines": index.lines, "text": "\n".join(index.text), "sources": index.sources},
+        "sources": digests((*GPU_FILES, *MODEL_FILES)),
+        "tables": {name: [len(part) for part in found] for name, found in parts.items()},
     }
+    body = "".join(part for found in parts.values() for part in found)
     path = DATA / PACKED_NAMES
-    path.write_text(json.dumps(packed, ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8")
+    path.write_bytes(f"{json.dumps(head)}\n{body}".encode())
     forget()
     return path
+
+
+def packed_name_sources() -> dict[str, list[int | str]]:
+    """file -> [size, sha256] that `names.pack` was built from."""
+    with (DATA / PACKED_NAMES).open(encoding="utf-8") as stream:
+        sources: dict[str, list[int | str]] = json.loads(stream.readline())["sources"]
+    return sources
 
 
 def main() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from benchmarks_db.tables import DATA, number, read
+from benchmarks_db.schema import number_of
+from benchmarks_db.tables import DATA, read
 
 TOPICS = (
     "failures", "spot", "startup", "billing", "storage_network_price", "commitment", "eval_data", "power_carbon",
@@ -21,7 +22,8 @@ class RunFact:
     item: str
     cloud: str
     region: str
-    value: float | None
+    value: float | None  # None where it is words
+    stated: str  # the value as its source states it
     low: float | None
     high: float | None
     unit: str
@@ -35,8 +37,8 @@ def load() -> tuple[RunFact, ...]:
     """All facts that have a source, in the order of the file."""
     return tuple(
         RunFact(
-            row["topic"], row["item"], row["cloud"], row["region"], number(row["value"]), number(row["low"]),
-            number(row["high"]), row["unit"], row["date"], row["source"], row["notes"],
+            row["topic"], row["item"], row["cloud"], row["region"], number_of(row["value"]), row["value"],
+            number_of(row["low"]), number_of(row["high"]), row["unit"], row["date"], row["source"], row["notes"],
         )
         for row in read(DATA / "run_facts.csv")
     )  # fmt: skip

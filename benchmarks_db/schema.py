@@ -20,6 +20,14 @@ QUALITIES = ("ok", "suspect", "unusable")
 PEFTS = ("none", "lora", "qlora", "gptq-lora", "adapter", "qadapter")
 
 
+def number_of(text: str) -> float | None:
+    """A figure written as text, or None where it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """One column: a figure within [low, high], a word of a closed vocabulary, or free text."""
@@ -37,9 +45,8 @@ class Column:
         if not text:
             return "must not be empty" if self.required else None
         if self.figure:
-            try:
-                value = float(text)
-            except ValueError:
+            value = number_of(text)
+            if value is None:
                 return f"must be a number, not {text!r}"
             if not self.low <= value <= self.high:
                 return f"must be between {self.low:g} and {self.high:g}, not {text}"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 HEAD = """# The facts
 
 Written by `scripts/import_facts.py` from a folder of collected facts; the readable CSV here is the source, the packed
-files beside it (`names.json`, `measurements.npz`, `runs.npz`) are built from it by `python -m benchmarks_db.pack`.
+files beside it (`names.pack`, `measurements.npz`, `runs.npz`) are built from it by `python -m benchmarks_db.pack`.
 
 | file | what |
 | --- | --- |
@@ -42,8 +42,8 @@ def forget_cached_names() -> None:
 
     pack.forget()
     gpus.gpus.cache_clear()
-    gpus._squeezed.cache_clear()
     models.models.cache_clear()
+    models._sizes.cache_clear()
 
 
 def _table(head: tuple[str, ...], rows: list[tuple[object, ...]]) -> str:

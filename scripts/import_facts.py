@@ -159,6 +159,10 @@ def import_profiled(folder: Path) -> None:
                     models.resolve_model(row["model"])
                 except EstimatorError:
                     found[row["model"]].append(row | {"kind": kind, "throughput": row.get("throughput", "")})
+    for alias in read(DATA / "model_aliases.csv"):
+        for name in [name for name in found if names.fold(name) == names.fold(alias["alias"])]:
+            if alias["model"] in found and name != alias["model"]:
+                found[alias["model"]] += found.pop(name)
     rows = []
     for name, seen in sorted(found.items()):
         measured = any(row["throughput"] for row in seen)
