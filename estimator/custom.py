@@ -24,7 +24,7 @@ def work_of_custom(custom: Custom) -> Work:
     params = custom.params_m * 1e6
     active = custom.active_params_m * 1e6 if custom.active_params_m is not None else params
     trainable = custom.trainable_params_m * 1e6 if custom.trainable_params_m is not None else params
-    kept = custom.activation_bytes_per_sample / BYTES_PER_VALUE
+    kept = (custom.activation_bytes_per_sample or 0.0) / BYTES_PER_VALUE  # 0: the memory room answers unknown
     return Work(
         params=params,
         active_params=active,

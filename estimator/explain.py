@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TypeVar
 
@@ -104,6 +105,8 @@ def _step(entry: EstimateEntry) -> list[str]:
 def _memory(entry: EstimateEntry) -> list[str]:
     memory = entry.memory_gib
     capacity = "unknown" if memory.capacity is None else f"{memory.capacity:.1f}"
+    if memory.used is None or math.isnan(memory.used):
+        return [f"memory: how much it takes is unknown, {capacity} GiB a GPU are usable"]
     return [
         f"memory = {memory.used:.1f} GiB a GPU of {capacity} usable: fits {memory.verdict}",
         *(f"  {name:<16}{gib:>12.2f} GiB" for name, gib in memory.parts.items() if gib >= 0.005),

@@ -89,7 +89,7 @@ class Custom(Strict):
 
     params_m: Figure
     flops_per_sample: Figure
-    activation_bytes_per_sample: FigureOrZero = 0.0
+    activation_bytes_per_sample: Figure | None = None  # without it, whether the model fits is unknown
     active_params_m: Figure | None = None
     trainable_params_m: FigureOrZero | None = None
     bytes_per_sample: FigureOrZero | None = None  # stored bytes the loader reads

@@ -11,10 +11,10 @@ UNKNOWN = "-"
 def figure(value: float | None, digits: int = 3) -> str:
     """A number with about `digits` figures and thousands marked.
 
-    >>> figure(1234.5), figure(0.01234), figure(None), figure(56.0)
-    ('1,234', '0.0123', '-', '56')
+    >>> figure(1234.5), figure(0.01234), figure(None), figure(56.0), figure(float("nan"))
+    ('1,234', '0.0123', '-', '56', '-')
     """
-    if value is None:
+    if value is None or value != value:
         return UNKNOWN
     if value == 0:
         return "0"
@@ -31,7 +31,7 @@ def usd(value: float | None) -> str:
     >>> usd(6.015), usd(1234567.8), usd(0.004), usd(None)
     ('6.01', '1,234,568', '0.0040', '-')
     """
-    if value is None:
+    if value is None or value != value:
         return UNKNOWN
     if value == 0:
         return "0"
@@ -46,7 +46,7 @@ def count(value: float | None) -> str:
     >>> count(50e6), count(1.5e12), count(950), count(None)
     ('50M', '1.5T', '950', '-')
     """
-    if value is None:
+    if value is None or value != value:
         return UNKNOWN
     for scale, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e4, "K")):
         if abs(value) >= scale:
@@ -60,7 +60,7 @@ def hours(value: float | None) -> str:
     >>> hours(0.25), hours(4.12), hours(1000), hours(None)
     ('15 min', '4.12 h', '41.7 d', '-')
     """
-    if value is None:
+    if value is None or value != value:
         return UNKNOWN
     if value < 1 / 60:
         return f"{figure(value * 3600)} s"
@@ -83,7 +83,7 @@ def age(value: float | None) -> str:
     >>> age(0.2), age(30), age(24 * 90)
     ('0.2 h', '30 h', '90 d')
     """
-    if value is None:
+    if value is None or value != value:
         return UNKNOWN
     if value < 0:
         return "0 h"

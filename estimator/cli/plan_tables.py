@@ -160,17 +160,18 @@ def recommendation(entry: Row, workload: Row) -> str:
     best = {"cost": "Cheapest", "time": "Fastest", "value": "Best value"}.get(str(sort), "Best")
     cost = entry["cost_usd"]
     price = f" and ${usd(cost['p50'])} ({usd(cost['p10'])} to {usd(cost['p90'])})" if cost else ""
+    used, capacity = entry["memory_gib"]["used"], entry["memory_gib"]["capacity"]
     fits = {
         "yes": "it fits",
         "tight": "memory is tight",
         "no": "it does not fit",
         "unknown": "whether it fits is unknown",
     }[entry["memory_gib"]["verdict"]]
+    memory = "" if fits.endswith("unknown") else f" ({figure(used)} of {figure(capacity)} GiB a GPU)"
     return printable(
         f"{best}: {entry['nodes']} x {entry['instance_type']} ({figure(entry['gpus'])} x {entry['gpu']}) on "
         f"{entry['cloud']} {_place(entry)}, {entry['market']}: {hours(entry['hours']['p50'])} "
-        f"({hours(entry['hours']['p10'])} to {hours(entry['hours']['p90'])}){price}; {fits} "
-        f"({figure(entry['memory_gib']['used'])} of {figure(entry['memory_gib']['capacity'])} GiB a GPU), "
+        f"({hours(entry['hours']['p10'])} to {hours(entry['hours']['p90'])}){price}; {fits}{memory}, "
         f"bound by {entry['bound_by']}."
     )
 
