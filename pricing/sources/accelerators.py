@@ -31,3 +31,12 @@ def canonical_gpu(cloud: str, name: str, memory_gib: float | None = None) -> str
         if label is None or (memory_gib is not None and abs(memory_gib - label) <= _TOLERANCE * label):
             return gpu
     return None
+
+
+def cloud_name(cloud: str, gpu: str) -> str | None:
+    """A cloud's own word for a canonical GPU, None if it has none (the first where it has several).
+
+    >>> cloud_name("gcp", "L4")
+    'nvidia-l4'
+    """
+    return next((name for (of, name), rows in _table().items() if of == cloud and rows[0][1] == gpu), None)

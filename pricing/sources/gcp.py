@@ -1,10 +1,12 @@
 """GCP: machine prices composed of SKUs (core, RAM, GPU, local disk) for each machine type in each zone; one scope.
 
-The catalogue knows no regions and no machines: it is read once, and so are the machine and accelerator types.
+The catalogue knows no regions and no machines: it is read once, and so are the machine and accelerator types. With an
+API key alone, which opens the catalogue but not the compute API, the machines of the shipped snapshot are priced.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -12,10 +14,12 @@ from dataclasses import dataclass, field
 from pricing.sources import gcp_machines
 from pricing.sources.base import Failure, FailureReason, Fetched, PriceSet, Scope, SourceSettings, Wanted
 from pricing.sources.gcp_client import GcpClients
-from pricing.sources.gcp_machines import Host, Machine
+from pricing.sources.gcp_machines import Host, Machine, region_of
 from pricing.sources.gcp_skus import Rate, RateTable, rates
 from pricing.sources.paging import read_all
 from pricing.sources.patience import Patience, WireFault
+
+_log = logging.getLogger(__name__)
 
 NAME = "gcp"
 SOURCE = "gcp:catalog"
@@ -35,6 +39,7 @@ class Listing:
     machines: list[Machine]
     zones: set[str]
     silent_zones: set[str]
+    regions: set[str]
 
 
 def scopes(wanted: Wanted, settings: SourceSettings) -> list[Scope]:
@@ -64,10 +69,10 @@ def fetch(scope: Scope, settings: SourceSettings) -> Iterator[Fetched]:
         if not gcp_machines.is_shipped(machine) and machine.name not in seen:
             seen.add(machine.name)
             yield gcp_machines.known_machine(machine)
-    for region in sorted(filter(scope.wanted.wants, {_region(zone) for zone in listed.zones | listed.silent_zones})):
-        silent = tuple(sorted(zone for zone in listed.silent_zones if _region(zone) == region))
+    for region in sorted(filter(scope.wanted.wants, listed.regions)):
+        silent = tuple(sorted(zone for zone in listed.silent_zones if region_of(zone) == region))
         here = [machine for machine in machines if machine.region == region and machine.zone not in silent]
-        answered = any(_region(zone) == region for zone in listed.zones - listed.silent_zones)
+        answered = not silent or any(region_of(zone) == region for zone in listed.zones - listed.silent_zones)
         for market in sorted(scope.wanted.markets):
             if answered:
                 found, rejected = gcp_machines.priced(here, table, market)
@@ -75,10 +80,6 @@ def fetch(scope: Scope, settings: SourceSettings) -> Iterator[Fetched]:
             else:
                 detail = f"zones gave no answer: {', '.join(silent)}"
                 yield Failure(NAME, region, market, FailureReason.PARTIAL, detail, SOURCE)
-
-
-def _region(zone: str) -> str:
-    return zone.rsplit("-", 1)[0]
 
 
 def _catalogue(clients: GcpClients, settings: SourceSettings, patience: Patience) -> RateTable:
@@ -94,7 +95,9 @@ def _catalogue(clients: GcpClients, settings: SourceSettings, patience: Patience
 
 def _listing(clients: GcpClients, settings: SourceSettings, patience: Patience) -> Listing:
     if clients.compute_missing:
-        raise WireFault(FailureReason.NOT_CONFIGURED, clients.compute_missing)
+        _log.warning("gcp: machines as shipped, prices by region: %s", clients.compute_missing)
+        shipped = gcp_machines.shipped_machines()
+        return Listing(shipped, set(), set(), {machine.region for machine in shipped})
     zones: set[str] = set()
     silent: set[str] = set()
 
@@ -110,4 +113,5 @@ def _listing(clients: GcpClients, settings: SourceSettings, patience: Patience) 
     fixed = dict.fromkeys(machine for machine in found if isinstance(machine, Machine))
     hosts = dict.fromkeys(host for host in found if isinstance(host, Host))
     attached = gcp_machines.attached(hosts, (card for items in cards for card in gcp_machines.attachable(items)))
-    return Listing([*fixed, *attached], zones, silent)
+    regions = {region_of(zone) for zone in zones | silent}
+    return Listing([*fixed, *attached], zones, silent, regions)

@@ -13,7 +13,7 @@ from typing import Any
 
 from pricing.instances import InstanceType, instance_types
 from pricing.offers import Market
-from pricing.sources.accelerators import canonical_gpu
+from pricing.sources.accelerators import canonical_gpu, cloud_name
 from pricing.sources.base import Observation, Rejection
 from pricing.sources.gcp_skus import Part, Rate, RateTable, card, describe
 from pricing.sources.readings import listing, mapping
@@ -30,20 +30,16 @@ _NOT_ON_DEMAND = frozenset({"a3-highgpu-1g", "a3-highgpu-2g", "a3-highgpu-4g"})
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A machine type with GPUs in one zone, built in or attached (`n1-standard-8+4*nvidia-tesla-t4`)."""
+    """A machine type with GPUs in one zone (None: anywhere in the region), built in or attached to an N1 host."""
 
     name: str
-    zone: str
+    region: str
+    zone: str | None
     accelerator: str
     gpus: int
     vcpus: int
     mem_gib: Decimal
     ssd_partitions: int = 0
-
-    @property
-    def region(self) -> str:
-        """The region of the zone."""
-        return self.zone.rsplit("-", 1)[0]
 
     @property
     def series(self) -> str:
@@ -92,7 +88,16 @@ def _machine(row: Mapping[str, Any], zone: str) -> Machine | Host | None:
     if len(cards) > 1 or not isinstance(accelerator, str) or not count or not is_gpu(accelerator):
         return None
     partitions = _whole(mapping(row.get("bundledLocalSsds")).get("partitionCount")) or 0
-    return Machine(name, zone, accelerator, count, vcpus, mem_gib, partitions)
+    return Machine(name, region_of(zone), zone, accelerator, count, vcpus, mem_gib, partitions)
+
+
+def region_of(zone: str) -> str:
+    """The region of a zone.
+
+    >>> region_of("us-central1-a")
+    'us-central1'
+    """
+    return zone.rsplit("-", 1)[0]
 
 
 def is_gpu(accelerator: str) -> bool:
@@ -140,7 +145,7 @@ def attached(hosts: Iterable[Host], cards: Iterable[tuple[str, str, int]]) -> It
             for gpus, most_vcpus, most_mem in _limits().get(accelerator, []):
                 if gpus <= most and host.vcpus <= most_vcpus and host.mem_gib <= most_mem:
                     name = f"{host.name}+{gpus}*{accelerator}"
-                    yield Machine(name, host.zone, accelerator, gpus, host.vcpus, host.mem_gib)
+                    yield Machine(name, region_of(host.zone), host.zone, accelerator, gpus, host.vcpus, host.mem_gib)
 
 
 def bill(machine: Machine, rates: RateTable, market: Market) -> list[tuple[Part, Decimal]]:
@@ -235,3 +240,35 @@ def known_machine(machine: Machine) -> InstanceType:
 def is_shipped(machine: Machine) -> bool:
     """Whether the shipped table has the machine."""
     return ("gcp", machine.name) in instance_types()
+
+
+def shipped_machines() -> list[Machine]:
+    """Machines by region as the shipped snapshot knows them: for when the compute API cannot be asked.
+
+    The catalogue alone does not tell where a machine is sold: an SKU of "Americas" holds in regions without the GPU.
+    """
+    from pricing.snapshot import snapshot_offers
+
+    found: dict[tuple[str, str], Machine] = {}
+    for offer in snapshot_offers():
+        known = instance_types().get((offer.cloud, offer.instance_type))
+        if offer.cloud != "gcp" or not offer.region or known is None:
+            continue
+        if known.gpu is None or known.gpus is None or known.vcpus is None or known.mem_gib is None:
+            continue
+        _, _, attached_name = offer.instance_type.partition("*")
+        mega = offer.instance_type.startswith("a3-megagpu")
+        accelerator = attached_name or ("nvidia-h100-mega-80gb" if mega else cloud_name("gcp", known.gpu))
+        if accelerator is None or known.gpus != int(known.gpus):
+            continue
+        found[offer.region, offer.instance_type] = Machine(
+            name=offer.instance_type,
+            region=offer.region,
+            zone=None,
+            accelerator=accelerator,
+            gpus=int(known.gpus),
+            vcpus=known.vcpus,
+            mem_gib=Decimal(str(known.mem_gib)),
+            ssd_partitions=round((known.local_ssd_gb or 0) / _GIB_A_PARTITION),
+        )
+    return list(found.values())
