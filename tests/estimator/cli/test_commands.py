@@ -137,3 +137,50 @@ def test_a_reader_that_goes_away_is_no_fault(command: Command, tmp_path: Path) -
     assert process.stderr.read() == b""
     process.stderr.close()
     assert process.wait(60) == 0
+
+
+def loaded_by(words: list[str], env: dict[str, str]) -> set[str]:
+    """The top-level packages in memory after a command."""
+    import os
+    import subprocess
+    import sys
+
+    script = (
+        "import io, sys, contextlib\n"
+        "from estimator.cli.main import run\n"
+        "with contextlib.redirect_stdout(io.StringIO()):\n"
+        f"    assert run({words!r}) == 0\n"
+        "print(*{name.partition('.')[0] for name in sys.modules})"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    return set(result.stdout.split())
+
+
+def test_a_plan_loads_nothing_heavy(tmp_path: Path) -> None:
+    env = {"ESTIMATOR_DATA_DIR": str(tmp_path), "ESTIMATOR_OFFLINE": "1"}
+    loaded = loaded_by([*LORA, "--top", "3"], env)
+    assert "numpy" in loaded
+    assert not loaded & {
+        "boto3",
+        "botocore",
+        "google",
+        "fastapi",
+        "uvicorn",
+        "sqlalchemy",
+        "scipy",
+        "httpx",
+        "rich",
+        "pandas",
+    }
+
+
+def test_the_version_loads_next_to_nothing(tmp_path: Path) -> None:
+    assert not loaded_by(["--version"], {}) & {"numpy", "pydantic", "typer", "yaml"}
