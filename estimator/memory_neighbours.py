@@ -29,12 +29,12 @@ class Features:
 
 NAME_WEIGHTS = np.array([0.7, 1.0, 0.7, 0.3, 0.2])
 FIGURE_WEIGHTS = np.array([0.7, 0.5, 0.4, 0.4])
-REACH = 0.5
+REACH = 0.35
 """Distance over which the say of a measurement falls by e."""
-DOUBT = 0.1
-"""Weight of "no correction" against a measurement at distance 0, for a laboratory whose residuals agree."""
-AGREEMENT = 0.1
-"""Median deviation of a laboratory's log residuals from their median at which that doubt doubles (as its square)."""
+DOUBT = 0.05
+"""Weight of "no correction" against a measurement at distance 0, where the residuals nearby agree."""
+AGREEMENT = 0.2
+"""Standard deviation of the log residuals nearby at which that doubt doubles (as its square)."""
 LARGEST_CORRECTION = 1.5
 """Log residual beyond which a measurement says no more (its row is misread or its habits are unknown)."""
 
@@ -77,8 +77,6 @@ def correction(
         theirs = np.nonzero((known.lab == lab) & np.isfinite(residual))[0]
         if len(theirs) == 0:
             continue
-        scatter = np.median(np.abs(held[theirs] - np.median(held[theirs])))
-        doubt = DOUBT * (1 + (scatter / AGREEMENT) ** 2)
         mine = np.nonzero(asked.lab == lab)[0]
         for start in range(0, len(mine), chunk):
             part = mine[start : start + chunk]
@@ -88,7 +86,10 @@ def correction(
             say = np.exp(-distance / REACH) * weight[theirs]
             if held_out is not None:
                 say = say * (held_out[0][part][:, None] != held_out[1][theirs][None, :])
-            shift[part] = say @ held[theirs] / (say.sum(axis=1) + doubt)
+            total = say.sum(axis=1)
+            mean = say @ held[theirs] / np.maximum(total, 1e-300)
+            scatter = np.maximum(say @ held[theirs] ** 2 / np.maximum(total, 1e-300) - mean**2, 0.0)
+            shift[part] = mean * total / (total + DOUBT * (1.0 + scatter / AGREEMENT**2))
     return shift
 
 

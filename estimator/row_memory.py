@@ -14,7 +14,7 @@ from estimator.layout import Layout
 from estimator.memory import DEFAULT, MemoryAccount, MemoryConstants, Stack, account, stacks_of
 from estimator.row_cells import Row
 from estimator.rows import Prepared, attention_of, seq_len_of
-from estimator.terms import Method, Optimizer, Precision, Recompute
+from estimator.terms import Method, Optimizer, Precision, Recompute, Sharding
 from estimator.work import Work, broadcast
 
 Array = NDArray[np.float64]
@@ -99,7 +99,7 @@ def question(prepared: Prepared, *, offload: Array | float = 0.0, known_lab: boo
     stack = stacks_of([row.lab if known_lab else "" for row in rows], [row.framework for row in rows])
     return Question(
         work=_longest(prepared.work, rows, stack),
-        layout=_layout(prepared, offload),
+        layout=_layout(prepared, offload, stack),
         method=[method_of(row) for row in rows],
         precision=[precision_of(row) for row in rows],
         optimizer=[optimizer_of(row) for row in rows],
@@ -133,13 +133,15 @@ def method_of(row: Row) -> Method:
     return Method.QLORA if "gptq" in row.peft or row.peft.startswith("q") else row.method
 
 
-def _layout(prepared: Prepared, offload: Array | float) -> Layout:
+def _layout(prepared: Prepared, offload: Array | float, stack: Stack) -> Layout:
     """The rows' layouts; tuned rows that state no recomputation use none, unknown batches make the account unknown."""
     rows, layout = prepared.rows, prepared.layout
     none = np.array([row.tuned and not row.act_ckpt for row in rows], bool)
     unknown = np.array([math.isnan(row.micro_batch) and math.isnan(row.global_batch) for row in rows], bool)
+    shared = (np.asarray(stack.shards_optimizer) > 0) & (np.asarray(layout.data) > 1)
     return replace(
         layout,
+        sharding=np.where(shared, np.maximum(layout.sharding, int(Sharding.ZERO1)), layout.sharding),
         recompute=np.where(none, int(Recompute.NONE), layout.recompute),
         micro_batch=np.where(unknown, np.nan, layout.micro_batch),
         offload=np.broadcast_to(np.asarray(offload, np.int64), (len(rows),)),
@@ -161,6 +163,12 @@ def rests_on_size(row: Row) -> bool:
     return row.model.kind == "profiled" and not is_shapeless_language(row)
 
 
+def _has_logits(row: Row) -> bool:
+    """Whether the loss of a row works on logits over the vocabulary; fine-tuned encoders answer or classify instead."""
+    answers = row.model.kind == "encoder" and row.method is not Method.PRETRAIN
+    return not answers and not any(task in row.task for task in WITHOUT_LOGITS)
+
+
 def _longest(work: Work, rows: Sequence[Row], stack: Stack) -> Work:
     """The work of the longest sample (where memory peaks), with the program's adapter rank; no logits without head."""
     shapeless = [i for i, row in enumerate(rows) if is_shapeless_language(row)]
@@ -178,10 +186,9 @@ def _longest(work: Work, rows: Sequence[Row], stack: Stack) -> Work:
     trained = np.asarray(work.trainable_params, float)
     ranked = np.where(adapters & ~np.isnan(rank), trained * rank / 16.0, trained)
     counted = np.array([not rests_on_size(row) for row in rows], float)
-    logits = np.array([not any(task in row.task for task in WITHOUT_LOGITS) for row in rows], float)
+    logits = np.array([_has_logits(row) for row in rows], float)
     return replace(
         work,
-        params=np.asarray(work.params, float) + ranked - trained,
         trainable_params=ranked,
         stored_values=work.stored_values * stretch * counted,
         stored_values_selective=work.stored_values_selective * stretch,

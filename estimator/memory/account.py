@@ -172,8 +172,7 @@ def stages(
 
     # Parameters of a stage
     tables = w["embedding_params"] + w["output_params"]
-    base = w["params"] - np.where(adapters, w["trainable_params"], 0.0)
-    dense = np.maximum(base - w["expert_params"] - tables, 0.0) / (t * p)
+    dense = np.maximum(w["params"] - w["expert_params"] - tables, 0.0) / (t * p)
     experts = w["expert_params"] / (t * p * e)
     alone = p <= 1
     tables_first = np.where(alone, tables, w["embedding_params"]) / t
@@ -261,7 +260,7 @@ def _activation_values(
     """Values a sample keeps over the whole model, and the working set of the layer at work; NaN where unknown."""
     mode = np.asarray(layout.recompute)
     layers = np.maximum(w["layers"], 1.0)
-    scores = w["score_values"] * eager * constants.score_values
+    scores = w["score_values"] * eager * constants.score_share
     known = np.where(w["stored_values"] > 0, w["stored_values"], np.nan)
     lean = w["stored_values_selective"]
     selective = np.where(lean > 0, lean * constants.selective_share, known)

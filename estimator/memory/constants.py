@@ -30,8 +30,8 @@ class MemoryConstants:
     """More of them over a 4-bit base: `prepare_model_for_kbit_training` keeps norms and their outputs in fp32."""
     selective_share: float = 0.6
     """Of the values left by recomputing what is cheap: selective recomputation also drops every other product."""
-    score_values: float = 2.5
-    """16-bit values kept a score by eager attention: softmax, dropout and its mask (Korthikanti et al.: 5 bytes)."""
+    score_share: float = 1.0
+    """Of the values that eager attention keeps a score (softmax, dropout, mask), those that are really kept."""
     logits_bytes: float = 12.0
     """Bytes a logit at the peak: 16-bit output, fp32 copy, softmax, gradient."""
     fragmentation: float = 0.05
@@ -51,14 +51,13 @@ class MemoryConstants:
 PRIOR = MemoryConstants()
 
 BOUNDS = {
-    "context_gib": (0.3, 1.2),
+    "context_gib": (0.3, 1.0),
     "workspace_gib": (0.05, 1.0),
-    "nccl_gib": (0.1, 2.0),
+    "nccl_gib": (0.1, 1.2),
     "activation_factor": (0.8, 1.5),
     "adapter_factor": (1.0, 2.0),
     "quantised_factor": (1.0, 1.8),
     "selective_share": (0.4, 1.0),
-    "score_values": (1.0, 4.0),
     "logits_bytes": (4.0, 20.0),
     "fragmentation": (0.005, 0.2),
     "gathered_layers": (1.0, 4.0),
@@ -67,15 +66,14 @@ BOUNDS = {
 
 DEFAULT = replace(
     PRIOR,
-    context_gib=1.2,
-    workspace_gib=0.43,
-    nccl_gib=1.8,
-    activation_factor=1.19,
-    adapter_factor=1.38,
-    quantised_factor=1.15,
-    selective_share=0.49,
-    score_values=1.9,
-    logits_bytes=9.9,
+    context_gib=1.0,
+    workspace_gib=0.46,
+    nccl_gib=1.2,
+    activation_factor=1.2,
+    adapter_factor=1.36,
+    quantised_factor=1.14,
+    selective_share=0.47,
+    logits_bytes=10.3,
     fragmentation=0.05,
     gathered_layers=2.0,
 )

@@ -30,6 +30,7 @@ class Stack:
     bucket_copy: Trait = 1.0  # 1: plain DDP copies gradients into buckets; 0: gradients live in the buckets
     host_checkpoints: Trait = 0.0  # 1: layer inputs kept for recomputation go to host memory
     pure16: Trait = 0.0  # 1: full training at 16 bit keeps no fp32 master copy
+    shards_optimizer: Trait = 0.0  # 1: replicas share optimizer states even where a row says no more than data parallel
     gradient_share: Trait = 1.0  # 0: the optimizer steps inside the backward pass, so no gradient outlives its layer
     gradient_fp16: Trait = 4.0  # bytes of a gradient in mixed fp16
     gradient_bf16: Trait = 4.0  # bytes of a gradient in mixed bf16
