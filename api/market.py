@@ -31,9 +31,9 @@ class Prices:
             freshness=self._freshness,
         )
 
-    def listed(self, now: datetime, *, every: bool) -> list[Offer]:
+    def listed(self, now: datetime, accelerators: Accelerators, *, every: bool) -> list[Offer]:
         """The offers of a listing: priced ones of known GPUs; with `every` the unpriced and the unknown ones too."""
-        return listed(self.table(now, Accelerators.ANY), every=every)
+        return listed(self.table(now, accelerators), every=every)
 
     def usable(self, now: datetime) -> int:
         """How many offers a plan could rank; PricesUnavailable where there is none."""

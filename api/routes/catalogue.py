@@ -12,6 +12,7 @@ from api.pages import Page, PageQuery, cut, matching, respond
 from api.records import Measured, OfferRow, measured_rows, offer_key, offer_rows
 from benchmarks_db.gpus import Gpu, gpus
 from benchmarks_db.models import ModelFacts, models
+from estimator.request_fields import Accelerators
 from pricing.instances import InstanceType, instance_types
 from pricing.market import Market
 
@@ -52,6 +53,7 @@ class OfferQuery(PageQuery):
     instance_type: Pattern
     gpu: Pattern
     market: Market | None = None
+    accelerators: Accelerators = Field(Accelerators.GPU, description="`any` lists Trainium and TPU machines too")
     all: bool = Field(False, description="offers without a price or with an unknown GPU too")
 
 
@@ -125,7 +127,9 @@ def list_instances(request: Request, query: Annotated[InstanceQuery, Query()]) -
 def list_offers(request: Request, query: Annotated[OfferQuery, Query()], prices: Priced, now: Now) -> Response:
     """Prices by place and market, each with its source, its time and how far it can be relied on."""
     names = ("cloud", "region", "zone", "instance_type", "gpu", "market")
-    rows = matching(prices.listed(now, every=query.all), {name: getattr(query, name) for name in names})
+    rows = matching(
+        prices.listed(now, query.accelerators, every=query.all), {name: getattr(query, name) for name in names}
+    )
     page, total, following = cut(rows, offer_key, query)
     return respond(request, OfferPage(offers=offer_rows(page), total=total, next=following))
 

@@ -78,6 +78,14 @@ def test_offers_are_priced_unless_all_are_asked_for(client: TestClient) -> None:
     assert {row["cloud"] for row in priced} == {"aws", "gcp", "azure"}
 
 
+def test_trainium_machines_are_listed_when_asked_for(client: TestClient) -> None:
+    usual = {row["gpu"] for row in every_row(client, "offers", limit=1000)}
+    wider = {row["gpu"] for row in every_row(client, "offers", limit=1000, accelerators="any")}
+    assert "Trainium1" not in usual
+    assert wider > usual
+    assert "Trainium1" in wider
+
+
 def test_every_market_can_be_asked_for_alone(client: TestClient) -> None:
     for market in ("on-demand", "spot"):
         rows = every_row(client, "offers", market=market, limit=1000)
