@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 
@@ -12,6 +13,7 @@ from estimator.cli.errors import BAD_INPUT, INTERRUPTED, complain, report, repor
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    gc.set_threshold(100_000, 20, 20)  # a start makes many lasting objects and little garbage: a tenth of its time
     sys.exit(run(words))
 
 

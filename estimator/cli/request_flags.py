@@ -150,11 +150,12 @@ def takes_request(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def workload_of(file: Path | None, flags: Mapping[str, Any]) -> Workload:
     """The request of a YAML or JSON FILE (`-` = standard input) with the flags laid over it."""
-    from estimator.request_files import read_request, read_text, with_hf_config
     from estimator.workload import Workload, nested
 
     body: dict[str, Any] = {}
     if file is not None:
+        from estimator.request_files import read_request, read_text, with_hf_config
+
         if str(file) == "-":
             body = with_hf_config(read_text(sys.stdin.read(), name="standard input"), Path())
         else:
@@ -168,7 +169,12 @@ def workload_of(file: Path | None, flags: Mapping[str, Any]) -> Workload:
         body = {key: value for key, value in body.items() if key not in ("tokens", "samples", "images")}
     if given.get("method") in ("full", "pretrain"):
         body.pop("lora", None)
-    return Workload.model_validate(with_hf_config(nested(given, body), Path()))
+    body = nested(given, body)
+    if isinstance(body.get("hf_config"), str):
+        from estimator.request_files import with_hf_config
+
+        body = with_hf_config(body, Path())
+    return Workload.model_validate(body)
 
 
 def _settings_of(texts: Sequence[str]) -> dict[str, str]:
