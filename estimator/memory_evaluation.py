@@ -61,6 +61,7 @@ class MemoryEvaluation:
 
     errors: list[ErrorLine]
     stated: list[StatedLine]
+    ran: dict[Verdict, int]  # verdicts on all measured rows that say enough: every one of them ran
 
     @property
     def wrong(self) -> list[StatedLine]:
@@ -97,7 +98,7 @@ def evaluate() -> MemoryEvaluation:
         for subset, chosen in subsets.items()
     ]
     errors.append(line("same row twice (noise floor)", replicates(prepared, stated), features.group, everything))
-    return MemoryEvaluation([one for one in errors if one.rows], stated_cases())
+    return MemoryEvaluation([one for one in errors if one.rows], stated_cases(), verdicts_of_runs())
 
 
 def length_known(row: Row) -> bool:
@@ -205,6 +206,15 @@ def refit() -> MemoryConstants:
     plain = question(prepared)
     asked = with_activations(plain, prepared, plain, prepared, stated)
     return fit(asked, stated, features_of(prepared).group, everything)
+
+
+def verdicts_of_runs() -> dict[Verdict, int]:
+    """How often each verdict falls on the measured throughput rows: whatever was timed had fitted."""
+    from benchmarks_db.measurements import load
+
+    memory = row_memory(prepare(load().rows(), profiles=False))
+    codes = verdict(memory.account.used, memory.capacity, memory.account.sigma)
+    return {name: int((codes == code).sum()) for code, name in enumerate(VERDICTS)}
 
 
 @cache

@@ -134,15 +134,16 @@ def method_of(row: Row) -> Method:
 
 
 def _layout(prepared: Prepared, offload: Array | float, stack: Stack) -> Layout:
-    """The rows' layouts; tuned rows that state no recomputation use none, unknown batches make the account unknown."""
+    """The rows' layouts; blank recomputation is none where tuned, full in unsloth; an unknown batch stays unknown."""
     rows, layout = prepared.rows, prepared.layout
     none = np.array([row.tuned and not row.act_ckpt for row in rows], bool)
+    full = np.array(["unsloth" in row.framework and not row.act_ckpt for row in rows], bool)
     unknown = np.array([math.isnan(row.micro_batch) and math.isnan(row.global_batch) for row in rows], bool)
     shared = (np.asarray(stack.shards_optimizer) > 0) & (np.asarray(layout.data) > 1)
     return replace(
         layout,
         sharding=np.where(shared, np.maximum(layout.sharding, int(Sharding.ZERO1)), layout.sharding),
-        recompute=np.where(none, int(Recompute.NONE), layout.recompute),
+        recompute=np.select([none, full], [int(Recompute.NONE), int(Recompute.FULL)], layout.recompute),
         micro_batch=np.where(unknown, np.nan, layout.micro_batch),
         offload=np.broadcast_to(np.asarray(offload, np.int64), (len(rows),)),
     )
