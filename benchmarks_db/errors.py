@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 
 class EstimatorError(Exception):
@@ -31,16 +31,26 @@ class WorkloadError(EstimatorError):
 
 
 class UnknownName(WorkloadError):  # noqa: N818  (reads as what happened)
-    """A name that no table knows: carries the nearest names that do exist."""
+    """A name that no table knows: carries the nearest names that do exist.
 
-    def __init__(self, kind: str, value: str, known: Iterable[str], *, field: str | None = None) -> None:
+    `spellings` maps further spellings (lower case) to the names that a hint should print.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        value: str,
+        known: Iterable[str],
+        *,
+        field: str | None = None,
+        spellings: Mapping[str, str] | None = None,
+    ) -> None:
         from difflib import get_close_matches  # 2 ms that only a slip pays for
 
-        folded = {name.casefold(): name for name in known}
-        close = get_close_matches(value.casefold(), folded, n=3, cutoff=0.5)
-        super().__init__(
-            f"unknown {kind} {value!r}", field=field or kind, value=value, nearest=[folded[c] for c in close]
-        )
+        names = dict(spellings or {}) | {name.casefold(): name for name in known}
+        close = get_close_matches(value.casefold(), names, n=6, cutoff=0.5)
+        nearest = list(dict.fromkeys(names[key] for key in close))[:3]
+        super().__init__(f"unknown {kind} {value!r}", field=field or kind, value=value, nearest=nearest)
 
 
 class NoFeasiblePlan(EstimatorError):  # noqa: N818

@@ -125,4 +125,4 @@ def resolve_gpu(text: str) -> GpuMatch:
         return GpuMatch(gpu(only), count, False)
     if not name:
         raise WorkloadError("name a GPU", field="gpu", value=text)
-    raise UnknownName("GPU", name, table.spellings(), field="gpu")
+    raise UnknownName("GPU", name, table.names, field="gpu", spellings=table.spellings())

@@ -148,4 +148,4 @@ def resolve_model(text: str) -> ModelMatch:
             return ModelMatch(models()[only], False)
     if not text.strip():
         raise WorkloadError("name a model", field="model", value=text)
-    raise UnknownName("model", text, table.spellings(), field="model")
+    raise UnknownName("model", text, table.names, field="model", spellings=table.spellings())

@@ -77,9 +77,10 @@ class NameTable:
             self._squeezed = unique((squeeze(fold(name)), name) for name in self.names)
         return self._squeezed.get(squeeze(fold(spelling)))
 
-    def spellings(self) -> list[str]:
-        """Every canonical name and alias, for hints."""
-        return [*self.names, *(line.split("\t", 1)[0] for line in self.keys.split("\n")[1:])]
+    def spellings(self) -> dict[str, str]:
+        """Aliases, lower case -> the canonical name, for hints."""
+        keys = (line.split("\t", 2)[:2] for line in self.keys.split("\n")[1:])
+        return {key: name for key, name in keys if key != fold(name)}
 
 
 class Decoded(Mapping[str, T]):
