@@ -183,7 +183,7 @@ def judge(
     unpriced.update(dict.fromkeys(zeros, ZERO))
     for key in (*unreadable, *zeros):
         for mine in last.prices:
-            hit = mine.instance_type == key.instance_type and key.place in ("", mine.place)
+            hit = key.instance_type in ("", mine.instance_type) and key.place in ("", mine.place)
             if hit and mine not in accepted and mine not in kept:
                 kept[mine] = "the fetched price could not be used"
     kept |= dict.fromkeys(silent - accepted.keys(), "its zone gave no answer")
@@ -297,9 +297,10 @@ def _suspect(
         )
         reason = worst.most_common(1)[0][0] if worst else "unreadable"
         return f"{len(unreadable)} of {total} rows could not be used ({reason})", None
-    if not accepted and (unreadable or (counts[ZERO] and comparable)):
+    unusable = len(unreadable) + counts[ZERO]
+    if not accepted and unusable and (comparable or unusable >= limits.rejected_rows):
         return "no usable price is left", None
-    if comparable and len(accepted) < (1 - limits.shrink) * len(comparable):
+    if comparable and len(accepted) + len(unreadable) < (1 - limits.shrink) * len(comparable):
         keys = "\n".join(sorted("\t".join(key) for key in accepted))
         shape = hashlib.sha256(keys.encode()).hexdigest()[:16]
         return f"shrunk from {len(comparable)} to {len(accepted)} prices", f"shrunk:{shape}"

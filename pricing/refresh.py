@@ -148,6 +148,7 @@ def refresh(
     """
     started, clock = settings.clock(), time.monotonic()
     outcomes: list[Outcome] = []
+    store.engine()  # made or brought up to date before anybody asks it something
     found = list(sources) if sources is not None else _live_sources(clouds, outcomes)
     jobs = [(source, scope) for source in found for scope in _scopes(source, wanted, settings, outcomes, store)]
     judging = partial(_judge, limits=limits, accept_suspect=accept_suspect)

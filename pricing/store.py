@@ -142,7 +142,11 @@ class Store:
             from pricing.store_writing import connect_engine
 
             engine = connect_engine(self)
-            migrate(engine, self.dialect)
+            try:
+                migrate(engine, self.dialect)
+            except BaseException:
+                engine.dispose()
+                raise
             self._engine = engine
         return self._engine
 

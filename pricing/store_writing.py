@@ -349,6 +349,7 @@ def put_interruptions(store: Store, facts: Sequence[InterruptionFact]) -> int:
     """See Store.put_interruptions; the date moves only with the figures."""
     if not facts:
         return 0
+    store.engine()
     known = store.interruptions()
     values = []
     for fact in sorted(facts, key=lambda f: (f.cloud, f.region, f.instance_type)):
