@@ -79,8 +79,9 @@ def repairs(work_for: WorkFor, hardware: Hardware, asked: Request, *, most: int 
             optimizer=changed.optimizer,
             attention=changed.attention,
         )
-        if len(candidates.row):
-            found.append(_smallest(field, value, candidates, machines))
+        smallest = _smallest(field, value, candidates, machines)
+        if smallest is not None:
+            found.append(smallest)
         if len(found) == most:
             break
     return found
@@ -118,13 +119,16 @@ def _changes(asked: Request) -> Iterator[tuple[str, str, Request, float, float]]
         yield "method", Method.QLORA.value, replace(asked, method=Method.QLORA), 1.0, 1.0
 
 
-def _smallest(field: str, value: str, candidates: Candidates, hardware: Hardware) -> Repair:
-    """The change, on the fewest and smallest GPUs that it needs; surely before tight."""
+def _smallest(field: str, value: str, candidates: Candidates, hardware: Hardware) -> Repair | None:
+    """The change, on the fewest and smallest GPUs that it needs; surely before tight, nothing beyond the capacity."""
     gpus = np.broadcast_to(np.maximum(np.asarray(hardware.gpus, float), 1.0), candidates.refused.shape)
     capacity = np.broadcast_to(np.asarray(hardware.capacity_gib, float), candidates.refused.shape)
     sure = candidates.verdict == YES
     used = candidates.memory.used
-    best = np.lexsort((used, capacity[candidates.row], gpus[candidates.row], ~sure))[0]
+    within = used <= capacity[candidates.row]
+    if not within.any():
+        return None
+    best = np.lexsort((used, capacity[candidates.row], gpus[candidates.row], ~sure, ~within))[0]
     row = candidates.row[best]
     return Repair(
         field=field,
