@@ -99,8 +99,15 @@ def read_file(path: Path, *, field: str = "request") -> str:
 
 
 def read_request(path: Path) -> dict[str, Any]:
-    """The request in a YAML or JSON file, its `hf_config` path (relative to the file) replaced by the content."""
+    """The request in a YAML or JSON file; the paths in it (`hf_config`, `measured`) are relative to the file.
+
+    A `hf_config` path is replaced by its content.
+    """
     body = read_text(read_file(path), name=str(path))
+    measured = body.get("measured")
+    names = [measured] if isinstance(measured, str) else measured
+    if isinstance(names, list) and all(isinstance(name, str) for name in names):
+        body["measured"] = [str(path.parent / Path(name).expanduser()) for name in names]
     return with_hf_config(body, path.parent)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +21,7 @@ FIELDS = (
     "global_batch", "seq_len", "image_size", "framework", "throughput", "unit", "scope", "quality", "notes",
 )  # fmt: skip
 _NUMBERS = ("params_m", "gpus", "nodes", "micro_batch", "global_batch", "seq_len", "image_size", "throughput")
+UNUSUAL_UTILISATION = 0.7  # MFU that published training runs stay below
 _COLUMNS = (
     Column("model", lambda r: r["model"] or UNKNOWN),
     Column("GPUs", lambda r: f"{figure(r['gpus'])} x {r['gpu'] or UNKNOWN}"),
@@ -29,7 +31,7 @@ _COLUMNS = (
     Column("throughput", lambda r: figure(r["throughput"], 5), right=True),
     Column("unit", lambda r: f"{r['unit'] or UNKNOWN}{' per GPU' if r['scope'] == 'per_gpu' else ''}"),
     Column("date", lambda r: r["date"] or UNKNOWN),
-    Column("source", lambda r: r["source"][:70]),
+    Column("source", lambda r: (r["source"] or UNKNOWN)[:70]),
 )
 
 
@@ -40,6 +42,7 @@ def list_measurements(
     source: Annotated[str | None, typer.Option("--source", help="Pattern.", show_default=False)] = None,
     precision: Annotated[str | None, typer.Option("--precision", help="Name or pattern.", show_default=False)] = None,
     task: Annotated[str | None, typer.Option("--task", help="Name or pattern.", show_default=False)] = None,
+    own: Annotated[bool, typer.Option("--own", help="Only what `benchmarks add` has kept.")] = False,
     top: Annotated[int, typer.Option("--top", "-n", min=0, help="At most this many; 0 = all.")] = 0,
     format: FormatOption = None,
     output: OutputOption = None,
@@ -49,7 +52,8 @@ def list_measurements(
     from estimator.cli.catalogue import listing
 
     wanted = {"model": model, "gpu": gpu, "source": source, "precision": precision, "task": task}
-    rows = _measured({key: value for key, value in wanted.items() if value is not None})
+    given = {key: value for key, value in wanted.items() if value is not None}
+    rows = _own(given) if own else _measured(given)
     listing("benchmarks", rows[:top] if top else rows, _COLUMNS, format, output, no_color, fields=FIELDS)
 
 
@@ -73,10 +77,50 @@ def _measured(wanted: dict[str, str]) -> list[dict[str, Any]]:
             raise UnknownName(key, pattern, [str(word) for word in vocabulary if word], field=f"--{key}")
         keep &= np.isin(codes, hits)
     rows = table.rows(np.flatnonzero(keep).tolist())
+    return [_typed(row) for row in rows]
+
+
+def _own(wanted: dict[str, str]) -> list[dict[str, Any]]:
+    from fnmatch import fnmatchcase
+
+    from estimator.cli.measured import kept_rows
+
     return [
-        {name: (float(row[name]) if row[name] and name in _NUMBERS else row[name] or None) for name in FIELDS}
-        for row in rows
+        _typed({"id": f"own-{number}", **row})
+        for number, row in enumerate(kept_rows(surroundings()), start=1)
+        if all(fnmatchcase(row[key].casefold(), pattern.strip().casefold()) for key, pattern in wanted.items())
     ]
+
+
+def _typed(row: Mapping[str, str]) -> dict[str, Any]:
+    """A row with the columns of a listing: figures as numbers, what is not stated as None."""
+    cells = {name: row.get(name) or None for name in FIELDS}
+    return {name: float(cell) if cell and name in _NUMBERS else cell for name, cell in cells.items()}
+
+
+@benchmarks.command()
+def add(
+    rows: Annotated[Path, typer.Argument(metavar="ROWS.csv", help="CSV with the columns of predict, and throughput.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the rows and keep nothing.")] = False,
+) -> None:
+    """Keep your own measurements: plans and estimates on this computer then lean on them most.
+
+    Needed: model, gpu, throughput, unit; the better the rest is stated (precision, batch, length), the more it helps.
+    """
+    from estimator.cli.errors import note
+    from estimator.cli.measured import keep, read_measured
+    from estimator.own_measurements import utilisation
+
+    measured = read_measured(rows)
+    for number, (row, share) in enumerate(zip(measured, utilisation(measured), strict=True), start=1):
+        sane = " - more than labs publish: check it" if share > UNUSUAL_UTILISATION else ""
+        note(f"row {number}: {row['model']} on {row['gpus'] or '1'} x {row['gpu']}: MFU {share:.1%}{sane}")
+    if dry_run:
+        note(f"{len(measured)} rows can be used; nothing was kept")
+        return
+    here = surroundings()
+    new = keep(measured, here)
+    note(f"{new} new rows kept in {here.data_dir}" + ("" if new == len(measured) else f", {len(measured) - new} known"))
 
 
 @benchmarks.command()

@@ -299,3 +299,38 @@ def test_shell_completion_can_be_shown(
     monkeypatch.setattr(sys, "argv", ["estimator"])
     assert run(["--show-completion", "bash"]) == 0
     assert "estimator" in capsys.readouterr().out
+
+
+# --- own measurements --------------------------------------------------------------------------------------------
+
+MEASURED = "model,gpu,gpus,precision,micro_batch,throughput,unit\nresnet50,RTX-3090,1,fp16,128,1200,samples/s\n"
+
+
+def test_measurements_are_kept_once_and_listed(quiet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (quiet / "mine.csv").write_text(MEASURED)
+    assert output(capsys, "benchmarks", "list", "--own", "--format", "csv").count("\n") == 1
+    assert run(["benchmarks", "add", "mine.csv", "--dry-run"]) == 0
+    assert not (quiet / "data").exists()
+    assert run(["benchmarks", "add", "mine.csv"]) == 0
+    assert "1 new rows" in capsys.readouterr().err
+    assert run(["benchmarks", "add", "mine.csv"]) == 0
+    assert "0 new rows" in capsys.readouterr().err
+    kept = json.loads(output(capsys, "benchmarks", "list", "--own", "--format", "json"))["benchmarks"]
+    assert [(row["id"], row["gpu"], row["throughput"]) for row in kept] == [("own-1", "RTX-3090", 1200)]
+
+
+@pytest.mark.parametrize(
+    "content", ["", "model,gpu\nresnet50,T4\n", MEASURED.replace("1200", "9e9"), MEASURED + "a,b,c,d,e,f,g,h\n"]
+)
+def test_measurements_that_cannot_be_used_are_not_kept(
+    quiet: Path, capsys: pytest.CaptureFixture[str], content: str
+) -> None:
+    (quiet / "mine.csv").write_text(content)
+    assert run(["benchmarks", "add", "mine.csv"]) == 2
+    assert capsys.readouterr().err.startswith("error: measured: mine.csv ")
+    assert not (quiet / "data").exists()
+
+
+def test_files_of_measurements_lie_beside_the_request(tmp_path: Path) -> None:
+    (tmp_path / "request.yaml").write_text("model: resnet50\nimages: 5k\nmeasured: mine.csv\n")
+    assert workload_of(tmp_path / "request.yaml", {}).measured == (str(tmp_path / "mine.csv"),)
