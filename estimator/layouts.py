@@ -214,7 +214,8 @@ def _pairs(
     possible = divides & sensible
 
     data = gpus / size
-    batched = possible & (np.abs(global_batch / data - np.round(global_batch / data)) < 1e-9)
+    share = global_batch / data / float(limits.micro_batch or 1)
+    batched = possible & (np.abs(share - np.round(share)) < 1e-9) & (share > 0.5)
     refused = np.select([~possible.any(axis=1), ~batched.any(axis=1)], [NO_DEGREES, NO_BATCH], NO_MEMORY)
     machine, degree = np.nonzero(batched)
     return machine, degree, refused
@@ -256,7 +257,8 @@ def _with_micro_batches(
     )
     capacity = np.nan_to_num(machines.capacity, nan=UNLIMITED_GIB)[machine[pair]]
     most = np.minimum(_largest(work, trial, capacity, ask, machine[pair], len(machines.gpus)), replica_batch[pair])
-    most = np.where(pipeline[pair] > 1, np.minimum(most, np.floor(replica_batch[pair] / pipeline[pair])), most)
+    if not limits.pipeline:  # a pipeline of one's own choice is filled at least once
+        most = np.where(pipeline[pair] > 1, np.minimum(most, np.floor(replica_batch[pair] / pipeline[pair])), most)
 
     # Keep a micro-batch only where neither less sharding nor less recomputation reaches it
     reach = np.zeros(allowed.shape)

@@ -180,6 +180,7 @@ def test_tight_layouts_are_offered_only_where_nothing_surely_fits() -> None:
     [
         ((8, 1, 8), 1024, Limits(), "memory"),
         ((8, 3, 139), 64, Limits(pipeline=1), "batch"),
+        ((8, 1, 139), 64, Limits(micro_batch=3), "batch"),
         ((8, 1, 139), 64, Limits(tensor=3), "degrees"),
     ],
 )
