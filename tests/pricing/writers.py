@@ -26,7 +26,7 @@ def number_of(name: str, usd: float) -> int:
     return round((usd - 10 - int(name[1:])) / STEP)
 
 
-def refresh_for_ever(url: str, first: int, told: Connection | None, pause: float = 0.0) -> None:
+def refresh_for_ever(url: str, first: int, told: Connection) -> None:
     """Switch every region to fetch after fetch, until killed; tells when the first one is in."""
     store = Store(url)
     for number in itertools.count(first):
@@ -34,16 +34,16 @@ def refresh_for_ever(url: str, first: int, told: Connection | None, pause: float
             fetched = price_set(numbered(number % 1000), region=region, market=Market.SPOT, at=datetime.now(UTC))
             store.switch(fetched)
         store.repack()
-        if told is not None and number == first:
+        if number == first:
             told.send(number)
-        time.sleep(pause)
 
 
-def refresh_until(url: str, first: int, end: float) -> None:
-    """The same until a moment (`time.time`)."""
+def refresh_for(url: str, first: int, seconds: float) -> None:
+    """The same for so many seconds."""
     store = Store(url)
+    end = time.monotonic() + seconds
     number = first
-    while time.time() < end:
+    while time.monotonic() < end or number < first + 3:
         for region in REGIONS:
             store.switch(price_set(numbered(number % 1000), region=region, market=Market.SPOT, at=datetime.now(UTC)))
         store.repack()
