@@ -35,7 +35,7 @@ DOUBT = 0.05
 """Weight of "no correction" against a measurement at distance 0, where the residuals nearby agree."""
 AGREEMENT = 0.2
 """Standard deviation of the log residuals nearby at which that doubt doubles (as its square)."""
-LARGEST_CORRECTION = 1.5
+LARGEST_CORRECTION = 0.8
 """Log residual beyond which a measurement says no more (its row is misread or its habits are unknown)."""
 
 
