@@ -92,18 +92,26 @@ class Evidence(_Document):
     )
 
 
-class Hazard(_Document):
-    """Interruptions per hour of the whole job: the range of the sources, which contradict each other widely."""
+class Spread(_Document):
+    """A figure with the range of its sources, which may contradict each other; not an interval of a fit."""
 
     low: float
     typical: float
     high: float
 
 
+class EnergyDocument(_Document):
+    """Electricity and emissions of a run, with the sources of the figures."""
+
+    kwh: Spread
+    kg_co2e: Spread | None
+    sources: list[str]
+
+
 class RiskDocument(_Document):
     """What chance does to the run."""
 
-    hazard_per_hour: Hazard
+    hazard_per_hour: Spread = Field(description="interruptions per hour of the whole job")
     expected_interruptions: float
     checkpoint_interval_hours: float | None = Field(description="None: a checkpoint at the end only")
     expected_hours: float
@@ -138,6 +146,7 @@ class EstimateEntry(_Document):
         description="dollars (p50) by part; they sum to cost_usd.p50; a part nobody can price is absent",
     )
     risk: RiskDocument
+    energy: EnergyDocument | None = None
     price: PriceDocument
     memory_gib: MemoryDocument
     evidence: Evidence
@@ -186,6 +195,7 @@ class PlanDocument(_Document):
     assumptions: list[str] = Field(default_factory=list)
     warnings: list[str] = Field(default_factory=list)
     hints: list[str] = Field(default_factory=list, description="what would make a refused workload possible")
+    tradeoffs: list[str] = Field(default_factory=list, description="what more time or more money would buy")
 
 
 class EstimateDocument(_Document):
@@ -198,4 +208,17 @@ class EstimateDocument(_Document):
     rejected: dict[str, str] = Field(default_factory=dict, description="hardware asked for but not possible, and why")
     assumptions: list[str] = Field(default_factory=list)
     warnings: list[str] = Field(default_factory=list)
+    hints: list[str] = Field(default_factory=list)
+
+
+class SolveDocument(_Document):
+    """The most, or the least, of one thing that the limits of a request allow, and the plan that reaches it."""
+
+    version: Literal["1"] = "1"
+    currency: Literal["USD"] = "USD"
+    solve_for: str
+    value: float | None = Field(description="tokens, hours, dollars or GPUs; None where nothing satisfies the limits")
+    unit: str
+    plan: PlanEntry | None
+    binding: str | None = None
     hints: list[str] = Field(default_factory=list)

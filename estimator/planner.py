@@ -68,11 +68,14 @@ def plan(workload: Workload, *, offers: OfferTable | None = None, now: datetime 
     rejected = rejected + dropped
     if binding is not None:
         return document.model_copy(update={"rejected": dict(rejected), "binding": binding, "hints": [hint]})
+    tradeoffs = tradeoffs_of(ways, kept)
     ways = ways.select(kept)
     front = pareto_front(ways.hours, ways.cost)
     shown = shortlist(ways, ranking(ways, workload.options.sort), workload.options.top)
     plans = [_entry(job, ways, int(row), rank, moment, bool(front[row])) for rank, row in enumerate(shown, start=1)]
-    return document.model_copy(update={"plans": plans, "frontier": _frontier(ways, front), "rejected": dict(rejected)})
+    return document.model_copy(
+        update={"plans": plans, "frontier": _frontier(ways, front), "rejected": dict(rejected), "tradeoffs": tradeoffs}
+    )
 
 
 def market_of(workload: Workload, offers: OfferTable | None, now: datetime) -> OfferTable:
@@ -184,6 +187,38 @@ def shortlist(ways: Ways, order: Ints, top: int) -> Ints:
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
     return np.array(sorted([*kept, *missing], key=lambda row: place[row]), dtype=np.int64)
+
+
+def tradeoffs_of(ways: Ways, kept: Mask) -> list[str]:
+    """What the limits cost, and what more time or money would buy: the nearest points of the front around the plan.
+
+    The cheapest plan within the limits is compared with the next cheaper one beyond them and with the next faster one.
+    """
+    front = np.flatnonzero(pareto_front(ways.hours, ways.cost))
+    best = int(np.flatnonzero(kept)[np.lexsort((ways.hours[kept], ways.cost[kept]))[0]])
+    hours, cost = float(ways.hours[best]), float(ways.cost[best])
+    words = []
+    cheaper = front[(ways.cost[front] < cost * 0.97) & (ways.hours[front] > hours)]
+    if len(cheaper):
+        row = int(cheaper[np.argmin(ways.hours[cheaper])])
+        words.append(
+            f"{ways.hours[row] - hours:.1f} more hours save ${cost - ways.cost[row]:,.2f}: {_name(ways, row)}, "
+            f"{ways.hours[row]:.1f} h and ${ways.cost[row]:,.2f}"
+        )
+    faster = front[(ways.hours[front] < hours * 0.8) & (ways.cost[front] > cost)]
+    if len(faster):
+        row = int(faster[np.argmin(ways.cost[faster])])
+        words.append(
+            f"${ways.cost[row] - cost:,.2f} more save {hours - ways.hours[row]:.1f} hours: {_name(ways, row)}, "
+            f"{ways.hours[row]:.1f} h and ${ways.cost[row]:,.2f}"
+        )
+    return words
+
+
+def _name(ways: Ways, row: int) -> str:
+    offer = ways.table.offer(int(ways.offer[row]))
+    where = f" {offer.region}" if offer.region else ""
+    return f"{int(ways.nodes[row])} x {offer.instance_type} on {offer.cloud}{where}, {offer.market}"
 
 
 def _frontier(ways: Ways, front: Mask) -> list[FrontierPoint]:

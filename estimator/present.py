@@ -9,14 +9,15 @@ import numpy as np
 
 from estimator.documents import (
     Evidence,
-    Hazard,
     Interval,
     LayoutDocument,
     MemoryDocument,
     PriceDocument,
     RiskDocument,
+    Spread,
     Throughput,
 )
+from estimator.energy import energy_of
 from estimator.evidence import KINDS
 from estimator.job import Job
 from estimator.memory import COMPONENTS, TIGHT, UNKNOWN, VERDICTS
@@ -112,6 +113,9 @@ def entry_of(job: Job, ways: Ways, row: int, now: datetime) -> dict[str, Any]:
         "cost_usd": cost,
         "cost_parts": {} if cost is None else cost_parts(job, ways, row, cost.p50),
         "risk": risk_of(ways, row, offer, priced=cost is not None),
+        "energy": energy_of(str(np.asarray(found.hardware.gpu)[at]), hours.p50 * gpus, offer.cloud, offer.region)
+        if job.workload.bill.energy
+        else None,
         "price": price,
         "memory_gib": memory_of(found, at),
         "evidence": Evidence(kind=KINDS[int(evidence.kind[at])], correction=float(evidence.factor[at])),
@@ -155,7 +159,7 @@ def risk_of(ways: Ways, row: int, offer: Offer, *, priced: bool) -> RiskDocument
         fact = interruption(offer.cloud, offer.region, offer.instance_type)
         reclaimed = fact.label if fact is not None else None
     return RiskDocument(
-        hazard_per_hour=Hazard(
+        hazard_per_hour=Spread(
             low=float(hazards.low[row]), typical=float(hazards.typical[row]), high=float(hazards.high[row])
         ),
         expected_interruptions=float(outcome.interruptions[row]),
