@@ -102,7 +102,7 @@ def _unknown_key(model: type[BaseModel], location: list[int | str]) -> WorkloadE
         section = Evaluation
     owner = section or model
     key = str(location[-1])
-    field = ".".join(str(part) for part in location)
+    field = ".".join(str(part) for part in location).rstrip(".") or "request"
     folded = key.strip().casefold().replace("-", "_").replace(" ", "_")
     known = list(owner.model_fields)
     nearest: list[str] = []
@@ -114,7 +114,7 @@ def _unknown_key(model: type[BaseModel], location: list[int | str]) -> WorkloadE
         nearest = [f"{name}.{folded}" for name, part in _SECTIONS.items() if folded in part.model_fields][:2]
     nearest = nearest or get_close_matches(folded, known, n=2, cutoff=0.6)
     if not nearest:
-        return WorkloadError(f"unknown key; known are {', '.join(known)}", field=field)
+        return WorkloadError(f"unknown key {said(key)}; known are {', '.join(known)}", field=field)
     return WorkloadError("unknown key", field=field, nearest=nearest)
 
 

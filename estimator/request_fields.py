@@ -94,8 +94,8 @@ def choice(enum: type[E], synonyms: Mapping[str, str] | None = None) -> BeforeVa
         word = (synonyms or {}).get(word, word)
         known = [member.value for member in enum]
         if word not in known:
-            close = get_close_matches(word, known, n=2, cutoff=0.5) or known
-            raise refused(f"{said(value)} is not one of {', '.join(known)}", close)
+            close = get_close_matches(word, known, n=2, cutoff=0.5)
+            raise refused(_not_one_of(value, known, close), close or known)
         return enum(word)
 
     return BeforeValidator(read)
@@ -112,13 +112,16 @@ def words(known: Iterable[str], synonyms: Mapping[str, str] | None = None) -> Be
         word = (synonyms or {}).get(word, word)
         if word not in allowed:
             shown = [name for name in allowed if name]
-            raise refused(
-                f"{said(value)} is not one of {', '.join(shown)}",
-                get_close_matches(word, shown, n=2, cutoff=0.5) or shown,
-            )
+            close = get_close_matches(word, shown, n=2, cutoff=0.5)
+            raise refused(_not_one_of(value, shown, close), close or shown)
         return word
 
     return BeforeValidator(read)
+
+
+def _not_one_of(value: object, known: Iterable[str], close: list[str]) -> str:
+    """The refusal; where nothing is close, the hint behind it names all that there are."""
+    return f"{said(value)} is not one of {', '.join(known)}" if close else f"{said(value)} is not known"
 
 
 def listed(value: object) -> object:

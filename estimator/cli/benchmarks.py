@@ -31,7 +31,7 @@ _COLUMNS = (
     Column("throughput", lambda r: figure(r["throughput"], 5), right=True),
     Column("unit", lambda r: f"{r['unit'] or UNKNOWN}{' per GPU' if r['scope'] == 'per_gpu' else ''}"),
     Column("date", lambda r: r["date"] or UNKNOWN),
-    Column("source", lambda r: (r["source"] or UNKNOWN)[:70]),
+    Column("source", lambda r: (r["source"] or UNKNOWN)[:70], spare=1),
 )
 
 

@@ -90,7 +90,7 @@ def models(
         Column("context", lambda r: figure(r["max_seq_len"], 7), right=True),
         Column("image", lambda r: figure(r["image_size"]), right=True),
         Column("GMACs", lambda r: figure(r["forward_gmacs"]), right=True),
-        Column("source", lambda r: r["source"][:60]),
+        Column("source", lambda r: r["source"][:60], spare=1),
     )
     listing("models", rows, columns, format, output, no_color)
 

@@ -34,5 +34,5 @@ def surroundings(*, offline: bool = False, no_color: bool = False, output: Path 
         found,
         offline=found.offline or offline,
         color=found.color and not no_color and not to_file,
-        terminal=found.terminal and not to_file,
+        width=None if to_file else found.width,
     )

@@ -79,6 +79,8 @@ def _source_version() -> str:
 
 def _usage(error: Exception) -> int:
     message = getattr(error, "format_message", lambda: str(error))()
+    if not message:  # a command without arguments has shown its help
+        return BAD_INPUT
     complain(message[:1].lower() + message[1:])
     context = getattr(error, "ctx", None)
     if context is not None:

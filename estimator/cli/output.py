@@ -18,16 +18,18 @@ from benchmarks_db.errors import WorkloadError
 from estimator.cli.settings import Settings
 
 FORMATS = ("table", "json", "csv", "markdown")
+GAP = "  "
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table: its title, and how a row's cell reads."""
+    """A column of a table: its title, how a row's cell reads, and how soon it goes where a terminal is too narrow."""
 
     title: str
     cell: Callable[[Row], str]
     right: bool = False
+    spare: int = 0  # 0 stays; the highest goes first
 
 
 def chosen_format(name: str | None, output: Path | None) -> str:
@@ -38,7 +40,7 @@ def chosen_format(name: str | None, output: Path | None) -> str:
     word = name.strip().lower()
     word = {"md": "markdown", "text": "table", "plain": "table"}.get(word, word)
     if word not in FORMATS:
-        near = get_close_matches(word, FORMATS, n=1, cutoff=0.5) or FORMATS
+        near = get_close_matches(word, FORMATS, n=1, cutoff=0.5)
         raise WorkloadError(f"{name!r} is not one of {', '.join(FORMATS)}", field="--format", value=name, nearest=near)
     return word
 
@@ -103,13 +105,19 @@ def _cell(value: Any) -> Any:
 
 
 def as_table(rows: Sequence[Row], columns: Sequence[Column], how: str, settings: Settings) -> str:
-    """A table for people: Markdown, plain text, or styled where standard output is a terminal that shows colour."""
+    """A table for people: Markdown or plain text; on a terminal with a bold header and the columns that fit."""
     cells = [[printable(column.cell(row)) for column in columns] for row in rows]
     if how == "markdown":
         return _markdown(cells, columns)
+    shown = _fitting(cells, columns, settings.width)
+    kept = [columns[i] for i in shown]
+    lines = _lines([[line[i] for i in shown] for line in cells], kept)
     if settings.color:
-        return _rich(cells, columns)
-    return _text(cells, columns)
+        lines[0] = f"\x1b[1m{lines[0]}\x1b[0m"
+    hidden = [column.title for i, column in enumerate(columns) if i not in shown]
+    if hidden:
+        lines.append(f"(too narrow for: {', '.join(hidden)})")
+    return "\n".join(lines)
 
 
 def printable(text: str) -> str:
@@ -117,17 +125,33 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text)
 
 
-def _text(cells: list[list[str]], columns: Sequence[Column]) -> str:
-    grid = [[column.title for column in columns], *cells]
-    widths = [max(len(line[i]) for line in grid) for i in range(len(columns))]
+def _lines(cells: list[list[str]], columns: Sequence[Column]) -> list[str]:
+    widths = _widths(cells, columns)
     lines = []
-    for line in grid:
+    for line in [[column.title for column in columns], *cells]:
         parts = [
             text.rjust(width) if column.right else text.ljust(width)
             for text, width, column in zip(line, widths, columns, strict=True)
         ]
-        lines.append("  ".join(parts).rstrip())
-    return "\n".join(lines)
+        lines.append(GAP.join(parts).rstrip())
+    return lines
+
+
+def _widths(cells: list[list[str]], columns: Sequence[Column]) -> list[int]:
+    return [max(len(column.title), *(len(line[i]) for line in cells), 0) for i, column in enumerate(columns)]
+
+
+def _fitting(cells: list[list[str]], columns: Sequence[Column], width: int | None) -> list[int]:
+    """The columns that are shown: all, or as many as a terminal of `width` holds; spare ones go first."""
+    shown = list(range(len(columns)))
+    if width is None:
+        return shown
+    widths = _widths(cells, columns)
+    for i in sorted(shown, key=lambda i: -columns[i].spare):
+        if sum(widths[j] for j in shown) + len(GAP) * (len(shown) - 1) <= width or not columns[i].spare:
+            break
+        shown.remove(i)
+    return shown
 
 
 def _markdown(cells: list[list[str]], columns: Sequence[Column]) -> str:
@@ -136,25 +160,3 @@ def _markdown(cells: list[list[str]], columns: Sequence[Column]) -> str:
 
     rule = "| " + " | ".join("---:" if column.right else "---" for column in columns) + " |"
     return "\n".join([line(column.title for column in columns), rule, *(line(row) for row in cells)])
-
-
-def _rich(cells: list[list[str]], columns: Sequence[Column]) -> str:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column.title, justify="right" if column.right else "left", overflow="fold")
-    for row in cells:
-        table.add_row(*(Text(text) for text in row))
-    sheet = io.StringIO()
-    Console(file=sheet, force_terminal=True, width=_width()).print(table)
-    return sheet.getvalue()
-
-
-def _width() -> int:
-    import shutil
-
-    return max(60, shutil.get_terminal_size((120, 40)).columns)

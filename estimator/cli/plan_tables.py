@@ -79,9 +79,9 @@ _COMMON = (
     Column("nodes x GPUs", _machines),
     Column("hours p50 (p10-p90)", lambda e: span(e["hours"], "hours"), right=True),
     Column("USD p50 (p10-p90)", lambda e: span(e["cost_usd"], "usd"), right=True),
-    Column("$/h", lambda e: usd(e["price"]["usd_per_hour"]), right=True),
-    Column("GiB/GPU", _memory),
-    Column("bound by", lambda e: str(e["bound_by"])),
+    Column("$/h", lambda e: usd(e["price"]["usd_per_hour"]), right=True, spare=1),
+    Column("GiB/GPU", _memory, spare=2),
+    Column("bound by", lambda e: str(e["bound_by"]), spare=3),
 )
 _PLAN_COLUMNS = (
     Column("#", lambda e: f"{e['rank']}{'*' if e['pareto'] else ''}", right=False),
@@ -90,8 +90,8 @@ _PLAN_COLUMNS = (
     Column("instance", lambda e: str(e["instance_type"])),
     Column("market", lambda e: str(e["market"])),
     *_COMMON,
-    Column("evidence", _evidence),
-    Column("price age", _price_age),
+    Column("evidence", _evidence, spare=4),
+    Column("price age", _price_age, spare=6),
 )
 _ESTIMATE_COLUMNS = (
     *_COMMON[:1],
@@ -99,7 +99,7 @@ _ESTIMATE_COLUMNS = (
     Column("step", lambda e: f"{figure(e['step_ms'])} ms", right=True),
     Column("MFU", lambda e: f"{e['mfu']:.0%}" if e["mfu"] is not None else UNKNOWN, right=True),
     *_COMMON[1:],
-    Column("evidence", _evidence),
+    Column("evidence", _evidence, spare=4),
 )
 
 
@@ -128,7 +128,7 @@ def _chances(plans: list[Any]) -> tuple[Column, ...]:
     """How likely the limits hold, where the request has any."""
     titles = {"probability_deadline": "in time", "probability_budget": "in budget"}
     return tuple(
-        Column(title, lambda e, key=key: _percent(e["risk"][key]), right=True)  # type: ignore[misc]
+        Column(title, lambda e, key=key: _percent(e["risk"][key]), right=True, spare=5)  # type: ignore[misc]
         for key, title in titles.items()
         if any(entry["risk"][key] is not None for entry in plans)
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ class Settings:
     data_dir: Path
     database_url: str | None
     color: bool  # styles are welcome on standard output
-    terminal: bool  # standard output is a terminal
+    width: int | None  # columns of the terminal that standard output is; None: a file or a pipe
     debug: bool
 
 
@@ -36,7 +37,7 @@ def settings(environ: Mapping[str, str] | None = None) -> Settings:
         data_dir=_data_dir(env.get("ESTIMATOR_DATA_DIR", "")),
         database_url=env.get("ESTIMATOR_DATABASE_URL") or None,
         color=terminal and not env.get("NO_COLOR") and env.get("TERM") != "dumb",
-        terminal=terminal,
+        width=shutil.get_terminal_size((120, 40)).columns if terminal else None,
         debug=_switch(env, "ESTIMATOR_DEBUG"),
     )
 

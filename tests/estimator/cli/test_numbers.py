@@ -33,3 +33,34 @@ def test_what_is_unknown_reads_as_a_dash(read: object, value: float | None) -> N
 def test_an_interval_reads_as_its_middle_and_its_ends() -> None:
     assert span({"p10": 1.0, "p50": 2.5, "p90": 1234.0}, "hours") == "2.5 (1-1,234)"
     assert span(None, "usd") == "-"
+
+
+def test_a_narrow_terminal_loses_spare_columns_first() -> None:
+    from datetime import UTC, datetime
+    from pathlib import Path
+
+    from estimator.cli.output import Column, as_table
+    from estimator.cli.settings import Settings
+
+    def table(width: int | None, *, color: bool = False) -> list[str]:
+        here = Settings(
+            now=datetime(2026, 1, 1, tzinfo=UTC),
+            offline=True,
+            data_dir=Path(),
+            database_url=None,
+            color=color,
+            width=width,
+            debug=False,
+        )
+        columns = [
+            Column("name", lambda row: str(row["name"])),
+            Column("note", lambda row: str(row["note"]), spare=2),
+            Column("n", lambda row: str(row["n"]), right=True, spare=1),
+        ]
+        return as_table([{"name": "a" * 8, "note": "b" * 20, "n": 1}], columns, "table", here).splitlines()
+
+    assert table(None) == ["name      note                  n", "aaaaaaaa  bbbbbbbbbbbbbbbbbbbb  1"]
+    assert table(33) == table(None)
+    assert table(20) == ["name      n", "aaaaaaaa  1", "(too narrow for: note)"]
+    assert table(1) == ["name", "aaaaaaaa", "(too narrow for: note, n)"]
+    assert table(None, color=True)[0].startswith("\x1b[1mname")
