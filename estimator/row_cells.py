@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from benchmarks_db import models as model_facts
 from benchmarks_db.errors import EstimatorError, WorkloadError
 from benchmarks_db.gpus import Gpu, GpuMatch, resolve_gpu
 from benchmarks_db.models import ModelFacts, resolve_model
@@ -136,6 +137,10 @@ def _gpu(text: str) -> GpuMatch | str:
 
 @lru_cache(maxsize=4096)
 def _named_model(text: str) -> tuple[ModelFacts, bool] | None:
+    find = getattr(model_facts, "find_model", None)
+    if find is not None:
+        found = find(text)
+        return (found.model, found.loose) if found else None
     try:
         match = resolve_model(text)
     except EstimatorError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from estimator.architectures import LANGUAGE_MODELS, work_of
 from estimator.architectures.transformer import DEFAULT_SEQ_LEN
 from estimator.hardware import Hardware, hardware_of
 from estimator.layouts import Layout
+from estimator.performance.evidence import Labels
 from estimator.performance.execution import optimizer_bytes
 from estimator.performance.roofline import Execution, format_code
 from estimator.precision import MatrixRate, rate
@@ -148,6 +150,19 @@ def prepare(rows: Sequence[Mapping[str, str]], *, profiles: bool = True) -> Prep
         is_time=is_time,
         scale=np.array([TIME_UNITS.get(unit, 1.0) for unit in units]),
         units=units,
+    )
+
+
+def labels_of(prepared: Prepared) -> Labels:
+    """Names of the prepared rows for evidence: lab, model, GPU, method, format, framework without its version."""
+    rows = prepared.rows
+    return Labels(
+        lab=[row.lab for row in rows],
+        model=[row.model.name for row in rows],
+        gpu=[row.gpu.name for row in rows],
+        method=[{Method.LORA: "lora", Method.QLORA: "qlora"}.get(row.method, "full") for row in rows],
+        format=[row.format for row in rows],
+        software=[re.split(r"[\s/(]|-?\d", row.framework, maxsplit=1)[0] or "?" for row in rows],
     )
 
 

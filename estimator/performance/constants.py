@@ -61,6 +61,22 @@ class Constants:
     decode: Value = 1.0  # host decoding time over the counted time
 
 
+UNITS = {
+    "fill": "tokens",
+    "width": "hidden units",
+    "split": "hidden units",
+    "expert_width": "hidden units",
+    "dequantise": "bytes a weight and pass",
+    "launch_us": "microseconds a kernel",
+    "step_ms": "milliseconds a step",
+    "latency_us": "microseconds a collective",
+    "overlap": "exponent",
+    "attention_fall": "exponent",
+    "again": "forward passes",
+}
+"""Units of the constants that are no plain ratios."""
+
+
 @dataclass(frozen=True, slots=True)
 class Free:
     """A constant that the fit may move: standard deviation of its prior in log units, and hard bounds."""

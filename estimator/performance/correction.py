@@ -1,0 +1,159 @@
+"""A physical step time, corrected by the nearest measurements and given an interval: what `predict` and `plan` show.
+
+factor: multiply the physical seconds by it. low, high: multiply the corrected throughput by them (low <= 1 <= high).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from estimator.hardware import Hardware
+from estimator.layouts import Layout
+from estimator.performance import evidence as packed
+from estimator.performance.evidence import NAMES, Evidence, Features, Labels, features_of
+from estimator.performance.intervals import KINDS, Widths, half_widths, kinds, model_class, widths_of
+from estimator.performance.neighbours import LIKENESS, OWN_WEIGHT, Neighbourhood, neighbourhood
+from estimator.performance.offsets import Offsets, offsets_of
+from estimator.performance.roofline import Execution
+from estimator.performance.step import StepTime
+from estimator.terms import EvidenceKind
+from estimator.work import Work
+
+Floats = NDArray[np.float64]
+
+FAR = 4.0
+"""Distance beyond which a configuration is no longer shown as evidence."""
+
+
+@dataclass(frozen=True)
+class Correction:
+    """What measurements say of m candidates."""
+
+    factor: Floats  # on seconds
+    low: Floats  # on throughput, <= 1
+    high: Floats  # on throughput, >= 1
+    kind: NDArray[np.int64]  # codes into `KINDS`
+    nearest: NDArray[np.int64]  # (m, k) rows of the family's evidence, nearest first, wherever measured
+    distance: Floats  # (m, k)
+    ids: NDArray[np.str_]  # measurement id of each row of the evidence
+
+    def measurements(self, row: int) -> list[str]:
+        """Ids of the measurements near candidate `row`, nearest first; empty where nothing is alike."""
+        near = self.distance[row] < FAR
+        return [str(self.ids[i]) for i in self.nearest[row][near]]
+
+
+@dataclass(frozen=True)
+class _Base:
+    """A family's evidence with its offsets taken out."""
+
+    evidence: Evidence
+    left: Evidence
+    offsets: Offsets
+
+
+@cache
+def _base(family: str) -> _Base | None:
+    known = packed.load().get(family)
+    if known is None:
+        return None
+    offsets = offsets_of(known, family)
+    left = replace(known, residual=(known.residual - offsets.shift(known.codes)).astype(np.float32))
+    return _Base(known, left, offsets)
+
+
+def correction(
+    family: str,
+    labels: Labels,
+    work: Work,
+    hardware: Hardware,
+    layout: Layout,
+    run: Execution,
+    step: StepTime,
+    *,
+    loose: NDArray[np.bool_] | float = 0.0,
+    own: tuple[Features, Floats] | None = None,
+) -> Correction:
+    """Correction and 80% interval of m candidates of one family.
+
+    `labels.lab` is "" for a user whose laboratory is not in the data (kind `unseen-lab`: the honest width for somebody
+    else's software). `own`: features and log residuals (measured over physical seconds) of the user's measurements.
+    """
+    return correct(family, features_of(labels, work, hardware, layout, run, step), loose=loose, own=own)
+
+
+def correct(
+    family: str,
+    features: Features,
+    *,
+    loose: NDArray[np.bool_] | float = 0.0,
+    own: tuple[Features, Floats] | None = None,
+) -> Correction:
+    """The same for candidates whose features are at hand."""
+    m = len(features)
+    base = _base(family)
+    likeness = LIKENESS[family]
+    widths = widths_of(family)
+    if base is None:
+        kind = np.full(m, KINDS.index(EvidenceKind.UNSEEN_LAB))
+        shift, near = np.zeros(m), Neighbourhood(np.zeros(m), np.zeros((m, 0), np.int64), np.zeros((m, 0)))
+        ids: NDArray[np.str_] = np.array([], np.str_)
+    else:
+        codes = base.left.code(features)
+        shift = base.offsets.shift(codes)
+        known = codes[:, NAMES.index("lab")] >= 0
+        near = neighbourhood(features, base.left, likeness, lab=None if known.any() else 0.0)
+        if known.any():
+            shift = shift + near.shift  # elsewhere the weight of another lab lets it fade
+        kind = kinds(features, base.evidence)
+        ids = base.evidence.ids
+    half = half_widths(model_class(features, family), kind, widths, loose)
+    if own is not None and len(own[1]):
+        shift, kind, half = _own(family, features, own, shift, kind, half, widths)
+    return Correction(np.exp(shift), np.exp(-half), np.exp(half), kind, near.nearest, near.distance, ids)
+
+
+def _own(
+    family: str,
+    features: Features,
+    own: tuple[Features, Floats],
+    shift: Floats,
+    kind: NDArray[np.int64],
+    half: Floats,
+    widths: Widths,
+) -> tuple[Floats, NDArray[np.int64], Floats]:
+    """Pull towards the user's own measurements: 0.85 of their residual at distance 0, fading with the distance.
+
+    Where the same model was measured on the same GPU the evidence is `own` and the interval that of a known group.
+    """
+    theirs, residual = own
+    likeness = LIKENESS[family]
+    mine = packed.evidence_of(theirs, residual, np.ones(len(residual)), [str(i) for i in range(len(residual))])
+    codes = mine.code(features)
+    near = neighbourhood(features, mine, replace(likeness, shrink=1e-9), lab=0.0)
+    closeness = OWN_WEIGHT * np.exp(-likeness.sharpness * near.distance[:, 0])
+    shift = (1.0 - closeness) * shift + closeness * near.shift
+    same = np.ones(len(codes), bool)
+    pairs = set(map(tuple, mine.codes[:, [NAMES.index("model"), NAMES.index("gpu")]].tolist()))
+    asked = map(tuple, codes[:, [NAMES.index("model"), NAMES.index("gpu")]].tolist())
+    same = np.fromiter((pair in pairs for pair in asked), bool, len(codes))
+    own_kind = KINDS.index(EvidenceKind.OWN)
+    narrow = half_widths(model_class(features, family), np.full(len(kind), own_kind), widths)
+    kind = np.where(same, own_kind, kind)
+    return shift, kind, np.where(same, np.minimum(half, narrow), half)
+
+
+def ids_of(family: str) -> Sequence[str]:
+    """Measurement ids of the family's evidence, by row."""
+    base = _base(family)
+    return [] if base is None else [str(i) for i in base.evidence.ids]
+
+
+def summary() -> Mapping[str, int]:
+    """Distinct measured configurations by family."""
+    return {family: len(known) for family, known in packed.load().items()}

@@ -1,0 +1,206 @@
+"""What was measured, as the correction needs it: likeness features and the residual of the fitted model, packed.
+
+A plan needs no measurement file: the features and residuals of all measurements (replicates folded) are one small
+committed archive, written by the fit, loaded in milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from estimator.hardware import Hardware
+from estimator.layouts import Layout
+from estimator.performance.roofline import Execution
+from estimator.performance.step import StepTime
+from estimator.terms import Sharding
+from estimator.work import Work
+
+PACK = Path(__file__).parent / "evidence.npz"
+
+NAMES = ("lab", "model", "gpu", "method", "format", "software")
+"""Features that are names; two rows differ in them or not."""
+
+SWITCHES = ("moe", "recompute", "sharded", "plain", "fused", "eager")
+"""Features that are small codes."""
+
+FIGURES = (
+    "tokens", "seq", "gpus", "size", "tensor", "pipeline", "expert", "accumulation", "half",
+    "compute", "memory", "launch", "communication", "bubble",
+)  # fmt: skip
+"""Features that are figures: log2 of counts, and the share of each term in the step."""
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Names of m rows; each a sequence of length m or one text for all."""
+
+    lab: Sequence[str] | str
+    model: Sequence[str] | str
+    gpu: Sequence[str] | str
+    method: Sequence[str] | str
+    format: Sequence[str] | str
+    software: Sequence[str] | str
+
+
+@dataclass(frozen=True)
+class Features:
+    """Likeness features of m rows."""
+
+    labels: dict[str, NDArray[np.str_]]  # by NAMES, shape (m,)
+    switches: NDArray[np.int8]  # (m, len(SWITCHES))
+    figures: NDArray[np.float32]  # (m, len(FIGURES))
+
+    def __len__(self) -> int:
+        return len(self.figures)
+
+    def pick(self, index: NDArray[np.int64] | slice) -> Features:
+        """The rows `index`."""
+        return Features({k: v[index] for k, v in self.labels.items()}, self.switches[index], self.figures[index])
+
+
+def features_of(
+    labels: Labels, work: Work, hardware: Hardware, layout: Layout, run: Execution, step: StepTime
+) -> Features:
+    """Features of the m rows whose arrays are given (scalars are spread)."""
+    m = len(np.atleast_1d(step.total))
+
+    def column(value: object) -> NDArray[np.float64]:
+        return np.broadcast_to(np.asarray(value, float), (m,))
+
+    def log(value: object) -> NDArray[np.float64]:
+        return np.log2(np.maximum(column(value), 1e-3))
+
+    total = column(step.total)
+    figures = np.stack(
+        [
+            log(layout.micro_batch * np.asarray(work.tokens) / layout.context),
+            log(work.tokens),
+            log(hardware.gpus),
+            log(work.params),
+            log(layout.tensor),
+            log(layout.pipeline),
+            log(layout.expert),
+            log(layout.grad_accum),
+            log(hardware.half_tflops),
+            column(step.compute) / total,
+            column(step.memory) / total,
+            column(step.launch) / total,
+            column(step.communication) / total,
+            column(step.pipeline) / total,
+        ],
+        axis=1,
+    ).astype(np.float32)
+    switches = np.stack(
+        [
+            column(work.experts) > 0,
+            column(layout.recompute),
+            column(layout.sharding) == Sharding.ZERO3,
+            column(run.plain),
+            column(run.fused),
+            column(run.eager_attention),
+        ],
+        axis=1,
+    ).astype(np.int8)
+    names = {name: np.broadcast_to(np.asarray(getattr(labels, name), np.str_), (m,)) for name in NAMES}
+    return Features(names, switches, figures)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """n distinct measured configurations of one family under the fitted model."""
+
+    vocabulary: dict[str, NDArray[np.str_]]  # by NAMES, sorted
+    codes: NDArray[np.int16]  # (n, len(NAMES)) into the vocabularies
+    switches: NDArray[np.int8]  # (n, len(SWITCHES))
+    figures: NDArray[np.float32]  # (n, len(FIGURES))
+    residual: NDArray[np.float32]  # log(measured / predicted) seconds
+    weight: NDArray[np.float32]  # 1, less for suspect rows
+    ids: NDArray[np.str_]  # row ids of the measurements (first of the replicates)
+    replicates: NDArray[np.int16]
+
+    def __len__(self) -> int:
+        return len(self.residual)
+
+    def code(self, features: Features) -> NDArray[np.int16]:
+        """Codes of rows under this evidence's vocabularies, (m, len(NAMES)); -1 for a name never measured."""
+        columns = []
+        for name in NAMES:
+            words, inverse = np.unique(features.labels[name], return_inverse=True)
+            vocabulary = self.vocabulary[name]
+            at = np.searchsorted(vocabulary, words)
+            at = np.minimum(at, max(len(vocabulary) - 1, 0))
+            known = vocabulary[at] == words if len(vocabulary) else np.zeros(len(words), bool)
+            columns.append(np.where(known, at, -1)[inverse].astype(np.int16))
+        return np.stack(columns, axis=1)
+
+    def pick(self, index: NDArray[np.bool_] | NDArray[np.int64]) -> Evidence:
+        """The configurations `index`."""
+        kept = {f.name: getattr(self, f.name)[index] for f in fields(self) if f.name != "vocabulary"}
+        return Evidence(vocabulary=self.vocabulary, **kept)
+
+
+def evidence_of(
+    features: Features, residual: NDArray[np.float64], weight: NDArray[np.float64], ids: Sequence[str]
+) -> Evidence:
+    """Evidence from n measured rows, replicates (equal features to one decimal) folded to their median residual."""
+    vocabulary: dict[str, NDArray[np.str_]] = {}
+    columns = []
+    for name in NAMES:
+        words, inverse = np.unique(features.labels[name], return_inverse=True)
+        vocabulary[name] = words
+        columns.append(inverse.astype(np.int16))
+    codes = np.stack(columns, axis=1)
+    keys: dict[bytes, list[int]] = {}
+    rounded = np.round(features.figures, 1) + 0.0  # no negative zeros
+    for i in range(len(features)):
+        key = codes[i].tobytes() + features.switches[i].tobytes() + rounded[i].tobytes()
+        keys.setdefault(key, []).append(i)
+    first = np.array([rows[0] for rows in keys.values()], np.int64)
+    return Evidence(
+        vocabulary=vocabulary,
+        codes=codes[first],
+        switches=features.switches[first],
+        figures=features.figures[first],
+        residual=np.array([np.median(residual[rows]) for rows in keys.values()], np.float32),
+        weight=np.array([np.max(weight[rows]) for rows in keys.values()], np.float32),
+        ids=np.array([ids[rows[0]] for rows in keys.values()], np.str_),
+        replicates=np.array([len(rows) for rows in keys.values()], np.int16),
+    )
+
+
+def save(families: dict[str, Evidence], path: Path = PACK) -> None:
+    """Write the pack; same evidence, same bytes."""
+    arrays: dict[str, NDArray[np.generic]] = {}
+    for family in sorted(families):
+        one = families[family]
+        for name in NAMES:
+            arrays[f"{family}/vocabulary/{name}"] = one.vocabulary[name]
+        for field in ("codes", "switches", "residual", "weight", "ids", "replicates"):
+            arrays[f"{family}/{field}"] = getattr(one, field)
+        arrays[f"{family}/figures"] = one.figures.astype(np.float16)
+    np.savez_compressed(path, **arrays)  # type: ignore[arg-type]
+
+
+@cache
+def load(path: Path = PACK) -> dict[str, Evidence]:
+    """The committed evidence by family; empty before the first fit."""
+    if not path.exists():
+        return {}
+    with np.load(path) as archive:
+        families = sorted({name.split("/")[0] for name in archive.files})
+        loaded = {}
+        for family in families:
+            parts = {name: archive[f"{family}/{name}"] for name in ("codes", "switches", "residual", "weight", "ids")}
+            loaded[family] = Evidence(
+                vocabulary={name: archive[f"{family}/vocabulary/{name}"] for name in NAMES},
+                figures=archive[f"{family}/figures"].astype(np.float32),
+                replicates=archive[f"{family}/replicates"],
+                **parts,
+            )
+        return loaded

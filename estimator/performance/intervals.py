@@ -1,0 +1,136 @@
+"""How sure is a prediction: which kind of evidence stands behind it, and how wide is the 80% interval of that kind?
+
+Split-conformal: the 80% quantile of |log residual| of measurements left out in the way the kind says (their group,
+model, GPU type or laboratory removed before fitting and correcting), by class of model.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from estimator.performance.constants import PARAMETERS
+from estimator.performance.evidence import NAMES, Evidence, Features
+from estimator.terms import EvidenceKind
+
+Floats = NDArray[np.float64]
+
+KINDS = tuple(EvidenceKind)
+"""Meaning of the codes of evidence, nearest first."""
+
+LOOSE = 1.15
+"""A GPU or model named loosely (`A100`, a size without a shape) widens the interval by this factor in log units."""
+
+_LAB, _MODEL, _GPU = NAMES.index("lab"), NAMES.index("model"), NAMES.index("gpu")
+
+
+@dataclass(frozen=True, slots=True)
+class Widths:
+    """Half-widths of the interval in log units by class of model and kind of evidence."""
+
+    table: dict[str, dict[str, float]]  # class -> kind -> half-width
+    centre: dict[str, dict[str, float]]  # class -> kind -> median residual, for the record
+
+
+def kinds(features: Features, evidence: Evidence) -> NDArray[np.int64]:
+    """Kind of evidence of m rows, codes into `KINDS`, shape (m,): the widest of those that apply.
+
+    Group: the same lab measured the same model on the same GPU. Lab: the lab is known, this pair is not. Unseen model,
+    GPU or lab: never measured at all (a kind of kinds: a known lab's unseen model on an unseen GPU is `unseen-gpu`).
+    """
+    codes = evidence.code(features).astype(np.int64)
+    lab, model, gpu = codes[:, _LAB], codes[:, _MODEL], codes[:, _GPU]
+    span_model, span_gpu = len(evidence.vocabulary["model"]) + 1, len(evidence.vocabulary["gpu"]) + 1
+    known = evidence.codes.astype(np.int64)
+    group = np.unique((known[:, _LAB] * span_model + known[:, _MODEL]) * span_gpu + known[:, _GPU])
+    asked = (lab * span_model + model) * span_gpu + gpu
+    found = np.where(np.isin(asked, group), KINDS.index(EvidenceKind.GROUP), KINDS.index(EvidenceKind.LAB))
+    found = np.where(model < 0, KINDS.index(EvidenceKind.UNSEEN_MODEL), found)
+    found = np.where(gpu < 0, KINDS.index(EvidenceKind.UNSEEN_GPU), found)
+    return np.where(lab < 0, KINDS.index(EvidenceKind.UNSEEN_LAB), found)
+
+
+def model_class(features: Features, family: str) -> NDArray[np.str_]:
+    """Class of model whose errors are alike: `peft`, `moe`, `dense`, `small` (below 1B) or the family's own name."""
+    m = len(features)
+    if family != "language":
+        return np.full(m, family)
+    peft = np.isin(features.labels["method"], ("lora", "qlora"))
+    moe = features.switches[:, 0] > 0
+    small = features.figures[:, 3] < np.log2(0.95e9)
+    return np.select([peft, moe, small], ["peft", "moe", "small"], "dense")
+
+
+def half_widths(
+    classes: NDArray[np.str_], kind: NDArray[np.int64], widths: Widths, loose: NDArray[np.bool_] | float = 0.0
+) -> Floats:
+    """Half-width of the 80% interval in log units, shape (m,)."""
+    found = np.empty(len(kind))
+    for name in np.unique(classes):
+        row = widths.table.get(str(name), {})
+        figures = np.array([row.get(k.value, 0.5) for k in KINDS])
+        mine = classes == name
+        found[mine] = figures[kind[mine]]
+    return np.asarray(found * np.where(np.asarray(loose) > 0, LOOSE, 1.0), float)
+
+
+def weighted_quantile(values: Floats, weights: Floats, q: float) -> float:
+    """Smallest value with at least the share `q` of the weight at or below it; NaN when there is none.
+
+    >>> weighted_quantile(np.array([3.0, 1.0, 2.0]), np.ones(3), 0.5)
+    2.0
+    """
+    if len(values) == 0:
+        return float("nan")
+    order = np.argsort(values, kind="stable")
+    heap = np.cumsum(weights[order])
+    return float(values[order][min(int(np.searchsorted(heap, q * heap[-1] - 1e-12)), len(values) - 1)])
+
+
+def conformal(
+    residuals: dict[str, Floats], classes: NDArray[np.str_], weights: Floats, *, quantile: float = 0.80
+) -> Widths:
+    """Half-widths from left-out residuals by kind (name -> residuals of all n rows, NaN where not left out).
+
+    A class with few groups is drawn to all classes: the weight of `PRIOR_GROUPS` groups of the whole. Kinds never
+    get narrower from nearer to farther; an own measurement is taken as `group`.
+    """
+    table: dict[str, dict[str, float]] = {}
+    centre: dict[str, dict[str, float]] = {}
+    for name in sorted(set(classes.tolist())):
+        row: dict[str, float] = {}
+        mid: dict[str, float] = {}
+        for kind in KINDS[1:]:
+            r = residuals[kind.value]
+            there = np.isfinite(r)
+            mine = there & (classes == name)
+            groups = float(weights[mine].sum())
+            every = weighted_quantile(np.abs(r[there]), weights[there], quantile)
+            own = weighted_quantile(np.abs(r[mine]), weights[mine], quantile) if groups else every
+            share = groups / (groups + PRIOR_GROUPS)
+            row[kind.value] = round(share * own + (1.0 - share) * every, 4)
+            mid[kind.value] = round(weighted_quantile(r[mine], weights[mine], 0.5), 4) if groups else 0.0
+        widest = 0.0
+        for kind in KINDS[1:]:
+            widest = max(widest, row[kind.value])
+            row[kind.value] = widest
+        row[EvidenceKind.OWN.value] = row[EvidenceKind.GROUP.value]
+        table[name], centre[name] = row, mid
+    return Widths(table, centre)
+
+
+PRIOR_GROUPS = 6.0
+"""Groups' worth of the whole family's quantile in the quantile of a class."""
+
+
+@cache
+def widths_of(family: str) -> Widths:
+    """The committed widths of a family; empty before the first fit (a factor of e^0.5 either way)."""
+    if not PARAMETERS.exists():
+        return Widths({}, {})
+    entry = json.loads(PARAMETERS.read_text()).get("intervals", {}).get(family, {})
+    return Widths(entry.get("half_width", {}), entry.get("median_residual", {}))

@@ -1,0 +1,243 @@
+"""How well does the whole chain predict what it was not shown? The bench of measurements and its left-out residuals.
+
+A `Bench` holds the measured steps of one family; `train` fits constants (and the work of profiled models) on some of
+its rows; `left_out` predicts the others with evidence from the training rows only. Both the fit (for the intervals) and
+`estimator benchmarks evaluate` stand on it, so an interval and an accuracy table never see a row they judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks_db import measurements
+from estimator.architectures import profiled
+from estimator.performance.calibration import FREE, PRIORS, Sample, fit, group_weights, pick
+from estimator.performance.constants import Constants
+from estimator.performance.evidence import Evidence, Features, Labels, evidence_of, features_of
+from estimator.performance.neighbours import LIKENESS, neighbourhood
+from estimator.performance.offsets import offsets_of
+from estimator.performance.step import StepTime, step_time
+from estimator.row_cells import Row
+from estimator.rows import labels_of, prepare
+from estimator.terms import EvidenceKind
+
+Floats = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+CAP = 40
+"""Rows a (lab, model, GPU, method) group that the bench keeps, evenly spread: a sweep of a thousand tells no more."""
+
+SUSPECT = 0.3
+"""Weight of a row whose own source shows that something is off or unstated."""
+
+SPLITS = ("group", "lab", "unseen-model", "unseen-gpu", "unseen-lab")
+"""What is left out: other layouts of a known group; groups; models; GPU types; laboratories."""
+
+FOLDS = {"group": 5, "lab": 10, "unseen-model": 10, "unseen-gpu": 10, "unseen-lab": 12}
+
+
+@dataclass(frozen=True)
+class Bench:
+    """n measured steps of one family."""
+
+    family: str
+    sample: Sample
+    rows: list[Row]
+    ids: list[str]
+    quality: NDArray[np.str_]  # ok | suspect
+    labels: Labels
+    throughput: Floats  # as measured, in the row's unit
+    model_codes: Index
+    model_names: list[str]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def names(self, what: str) -> NDArray[np.str_]:
+        """A label of each row, shape (n,)."""
+        return np.asarray(getattr(self.labels, what), np.str_)
+
+    @property
+    def groups(self) -> NDArray[np.str_]:
+        """(lab, model, GPU, method) of each row as one text, shape (n,)."""
+        return group_names(self.labels)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What training rows taught: constants, and factors on the work of each model (classic only)."""
+
+    constants: Constants
+    factors: Floats | None  # (models, axes)
+
+
+def group_names(labels: Labels) -> NDArray[np.str_]:
+    """(lab, model, GPU, method) of each row as one text."""
+    parts = [np.asarray(getattr(labels, name), np.str_) for name in ("lab", "model", "gpu", "method")]
+    return np.array(["|".join(four) for four in zip(*parts, strict=True)], np.str_)
+
+
+def bench(family: str, *, cap: int = CAP) -> Bench:
+    """The usable measurements of a family: a throughput, a readable model and GPU, not marked unusable.
+
+    Rows with states or weights outside the GPU (`offload`) stay out: the columns that a prediction may read do not
+    tell them from others.
+    """
+    table = measurements.load().rows()
+    cells = [r for r in table if r["throughput"] and r["quality"] != "unusable" and not r["offload"]]
+    prepared = prepare(cells, profiles=False)
+    mine = np.array([i for i, name in enumerate(prepared.families) if name == family], np.int64)
+    labels = labels_of(prepared)
+    names = group_names(labels)
+    taken: dict[str, list[int]] = {}
+    for i in mine:
+        taken.setdefault(str(names[i]), []).append(int(i))
+    chosen: list[int] = []
+    for members in taken.values():
+        spread = np.unique(np.linspace(0, len(members) - 1, min(len(members), cap)).round().astype(int))
+        chosen.extend(members[j] for j in spread)
+    index = np.array(sorted(chosen), np.int64)
+    throughput = np.array([float(cells[i]["throughput"]) for i in prepared.index])
+    seconds = prepared.seconds(throughput)
+    index = index[np.isfinite(seconds[index]) & (seconds[index] > 0)]
+    kept = Labels(**{name: np.asarray(getattr(labels, name))[index].tolist() for name in Labels.__dataclass_fields__})
+    quality = np.array([cells[prepared.index[i]]["quality"] for i in index], np.str_)
+    weights = group_weights(group_names(kept).tolist()) * np.where(quality == "ok", 1.0, SUSPECT)
+    sample = Sample(
+        pick(prepared.work, index),
+        pick(prepared.hardware, index),
+        pick(prepared.layout, index),
+        pick(prepared.execution, index),
+        seconds[index],
+        weights,
+    )
+    rows = [prepared.rows[i] for i in index]
+    models = sorted({row.model.name for row in rows})
+    return Bench(
+        family=family,
+        sample=sample,
+        rows=rows,
+        ids=[cells[prepared.index[i]]["id"] for i in index],
+        quality=quality,
+        labels=kept,
+        throughput=throughput[index],
+        model_codes=np.array([models.index(row.model.name) for row in rows], np.int64),
+        model_names=models,
+    )
+
+
+def train(data: Bench, index: Index, *, start: Trained | None = None) -> Trained:
+    """Constants from the rows `index`; for the classic family the work of its models in turns with them."""
+    prior, free = PRIORS[data.family], FREE[data.family]
+    part = data.sample.pick(index)
+    warm = start.constants if start else None
+    if data.family != "classic":
+        return Trained(fit(part, free, prior, start=warm), None)
+    facts = {row.model.name: row.model for row in data.rows}
+    sigma = np.array([profiled.SIGMA[profiled.basis(facts[name])] for name in data.model_names], float)
+    codes = data.model_codes[index]
+    factors = start.factors if start and start.factors is not None else np.ones(sigma.shape)
+    constants = warm or prior
+    groups = np.unique(data.groups[index], return_inverse=True)[1]
+    counts = np.bincount(groups)[groups]
+    weights = counts.astype(float) ** -0.7 * np.where(data.quality[index] == "ok", 1.0, SUSPECT)
+    for turn in range(1 if start else 2):
+        work = profiled.apply(part.work, factors[codes])
+        constants = fit(replace(part, work=work), free, prior, start=constants if turn or start else None)
+
+        def seconds(work: object, constants: Constants = constants) -> Floats:
+            return step_time(
+                work,  # type: ignore[arg-type]
+                part.hardware,
+                part.layout,
+                execution=part.execution,
+                constants=constants,
+            ).total
+
+        factors = profiled.infer(
+            part.work, codes, seconds, part.seconds, weights, sigma, start=factors, rounds=6 if start else 20
+        )
+    seen = np.zeros(len(sigma), bool)
+    seen[codes] = True
+    return Trained(constants, np.where(seen[:, None], factors, 1.0))
+
+
+def predict(data: Bench, index: Index, trained: Trained) -> tuple[StepTime, Features]:
+    """Physical step times of the rows `index` under what was learnt, and their likeness features."""
+    part = data.sample.pick(index)
+    work = part.work
+    if trained.factors is not None:
+        work = profiled.apply(work, trained.factors[data.model_codes[index]])
+    step = step_time(work, part.hardware, part.layout, execution=part.execution, constants=trained.constants)
+    labels = Labels(**{n: np.asarray(getattr(data.labels, n))[index].tolist() for n in Labels.__dataclass_fields__})
+    return step, features_of(labels, work, part.hardware, part.layout, part.execution, step)
+
+
+def evidence(data: Bench, index: Index, trained: Trained) -> Evidence:
+    """The evidence that the rows `index` give under what was learnt."""
+    step, features = predict(data, index, trained)
+    residual = np.log(data.sample.seconds[index] / step.total)
+    weight = np.where(data.quality[index] == "ok", 1.0, SUSPECT)
+    return evidence_of(features, residual, weight, [data.ids[i] for i in index])
+
+
+def corrected(family: str, features: Features, known: Evidence) -> Floats:
+    """Log shift of the seconds of m rows by offsets and neighbours, (m,)."""
+    offsets = offsets_of(known, family)
+    shifted = replace(known, residual=(known.residual - offsets.shift(known.codes)).astype(np.float32))
+    near = neighbourhood(features, shifted, LIKENESS[family])
+    return np.asarray(offsets.shift(known.code(features)) + near.shift)
+
+
+def folds(data: Bench, split: str, *, seed: int = 0) -> NDArray[np.int64]:
+    """Fold of each row: rows of one left-out thing share a fold, and so do replicates of one configuration."""
+    by = {"unseen-gpu": "gpu", "unseen-lab": "lab", "unseen-model": "model"}
+    if split in by:
+        things = data.names(by[split])
+    elif split == "lab":
+        things = data.groups
+    else:
+        layout, work, hardware = data.sample.layout, data.sample.work, data.sample.hardware
+        parts = (data.groups, work.tokens, layout.micro_batch, layout.grad_accum, hardware.gpus, layout.tensor)
+        columns = [np.asarray(part).astype(np.str_) for part in parts]
+        things = np.array(["|".join(cells) for cells in zip(*columns, strict=True)], np.str_)
+    names, inverse = np.unique(things, return_inverse=True)
+    order = np.random.default_rng(seed).permutation(len(names))
+    if split in ("unseen-gpu", "unseen-lab"):
+        # the largest in folds of their own, so that no fold takes half of what is known away
+        order = np.argsort(np.argsort(-np.bincount(inverse, data.sample.weights), kind="stable"), kind="stable")
+    return np.asarray(order[inverse] % FOLDS[split], np.int64)
+
+
+def left_out(data: Bench, split: str, *, whole: Trained | None = None, refit: bool = True) -> tuple[Floats, Floats]:
+    """(residual of the physics, residual after correction) of every row when its fold was left out; log(measured /
+    predicted), NaN for a row whose fold holds all there is. `whole` (trained on everything) is the warm start; without
+    `refit` it is used as it is (other layouts of a group change the constants by nothing that matters).
+    """
+    fold = folds(data, split)
+    physics, final = np.full(len(data), np.nan), np.full(len(data), np.nan)
+    for one in np.unique(fold):
+        test, rest = np.flatnonzero(fold == one), np.flatnonzero(fold != one)
+        if len(rest) == 0:
+            continue
+        trained = train(data, rest, start=whole) if refit or whole is None else whole
+        known = evidence(data, rest, trained)
+        step, features = predict(data, test, trained)
+        physics[test] = np.log(data.sample.seconds[test] / step.total)
+        final[test] = physics[test] - corrected(data.family, features, known)
+    if split == "group":
+        # only rows whose group has another configuration left say anything of this kind
+        for name in np.unique(data.groups):
+            members = np.flatnonzero(data.groups == name)
+            if len(np.unique(fold[members])) < 2:
+                physics[members] = final[members] = np.nan
+    return physics, final
+
+
+def all_left_out(data: Bench, whole: Trained, splits: Iterable[str] = SPLITS) -> dict[str, tuple[Floats, Floats]]:
+    """Left-out residuals of every kind of evidence (name -> physics, corrected)."""
+    return {split: left_out(data, split, whole=whole, refit=split != EvidenceKind.GROUP.value) for split in splits}
