@@ -61,7 +61,7 @@ class PriceDocument(_Document):
 class MemoryDocument(_Document):
     """GiB per GPU; `capacity` is what software can allocate."""
 
-    used: float
+    used: float | None = Field(description="None where the activations of the model are not known")
     capacity: float | None
     verdict: Verdict
     parts: dict[str, float] = Field(default_factory=dict, description="GiB per GPU by component; they sum to `used`")

@@ -10,6 +10,7 @@ import numpy as np
 from benchmarks_db.errors import WorkloadError
 from benchmarks_db.gpus import resolve_gpu
 from estimator.documents import EstimateDocument, EstimateEntry
+from estimator.evidence import Measured
 from estimator.explain import explained
 from estimator.job import Job, job_of
 from estimator.offered import GpuFilter, offered
@@ -32,6 +33,7 @@ def estimate(
     gpus: Sequence[str] | None = None,
     offers: OfferTable | None = None,
     now: datetime | None = None,
+    measured: Measured = (),
 ) -> EstimateDocument:
     """The workload on each `GPU[:COUNT]` of `gpus` (default: `constraints.gpus`) and on each own machine, in order.
 
@@ -60,7 +62,7 @@ def estimate(
             others = ", ".join(match.alternatives)
             warnings.append(f"{text!r} is taken as {match.gpu.name}; it could also be {others}")
         wanted = GpuFilter({match.gpu.name: frozenset({count or match.count or 1.0})}, ())
-        ways = _ways_on(job, market, limits, wanted)
+        ways = _ways_on(job, market, limits, wanted, measured)
         _add(job, ways, text, moment, entries, rejected, hints)
     for machine in workload.own:
         alone = limits.model_copy(update={"clouds": ("own",), "markets": None, "instance_types": (machine.name,)})
@@ -68,7 +70,7 @@ def estimate(
         table = open_offers.table
         if open_offers.last is not None:  # no price stated: the time is still worth knowing
             table = _unrented(machine.gpu, machine.gpus_per_node, moment)
-        _add(job, ways_of(job, table, GpuFilter({}, ())), machine.name, moment, entries, rejected, hints)
+        _add(job, ways_of(job, table, GpuFilter({}, ()), measured), machine.name, moment, entries, rejected, hints)
     return EstimateDocument(
         workload=echo(job),
         estimates=entries,
@@ -79,17 +81,17 @@ def estimate(
     )
 
 
-def _ways_on(job: Job, market: OfferTable, limits: Constraints, wanted: GpuFilter) -> Ways:
+def _ways_on(job: Job, market: OfferTable, limits: Constraints, wanted: GpuFilter, measured: Measured) -> Ways:
     """The ways to run the job on exactly these GPUs: rented if anybody rents them so, else by their datasheet."""
     table = offered(market, limits, wanted).table
     if len(table):
-        ways = ways_of(job, table, wanted)
+        ways = ways_of(job, table, wanted, measured)
         if len(ways):
             return ways
     ((gpu, counts),) = wanted.counts.items()
     (count,) = counts
     per_node = count if count <= GPUS_PER_NODE else float(GPUS_PER_NODE)
-    return ways_of(job, _unrented(gpu, per_node, datetime.fromtimestamp(0, UTC)), wanted)
+    return ways_of(job, _unrented(gpu, per_node, datetime.fromtimestamp(0, UTC)), wanted, measured)
 
 
 def _unrented(gpu: str, per_node: float, now: datetime) -> OfferTable:

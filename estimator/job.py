@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from benchmarks_db.errors import WorkloadError
 from benchmarks_db.models import ModelFacts, image_sizes, resolve_model
-from estimator.architectures import work_of
+from estimator.architectures import LANGUAGE_MODELS, work_of
 from estimator.custom import work_of_custom
 from estimator.request_fields import Attention, DataKind, MemoryFormat
 from estimator.terms import Method, Precision
@@ -30,6 +30,12 @@ class Job:
     work: Work
     attention: str  # flash | eager
     warnings: tuple[str, ...]
+
+    @property
+    def family(self) -> str:
+        """Which constants and which evidence: `language` (decoders) or `classic` (everything else)."""
+        decoder = self.facts.kind in LANGUAGE_MODELS or self.facts.kind == CUSTOM
+        return "language" if self.language and decoder else "classic"
 
     @property
     def sample_positions(self) -> float:

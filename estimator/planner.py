@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from benchmarks_db.errors import PricesUnavailable
 from estimator.documents import FrontierPoint, PlanDocument, PlanEntry
+from estimator.evidence import Measured
 from estimator.explain import explained
 from estimator.job import Job, job_of
 from estimator.machines import Kinds
@@ -29,11 +30,18 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 
-def plan(workload: Workload, *, offers: OfferTable | None = None, now: datetime | None = None) -> PlanDocument:
+def plan(
+    workload: Workload,
+    *,
+    offers: OfferTable | None = None,
+    now: datetime | None = None,
+    measured: Measured = (),
+) -> PlanDocument:
     """Rank every way to train `workload` on the market.
 
     `offers` is what can be rented (default: the shipped snapshot), `now` the moment that ages are counted to
-    (default: the present; pass it for a reproducible document). A request that nothing satisfies comes back with no
+    (default: the present; pass it for a reproducible document), `measured` rows of the user's own measurements (see
+    `own_measurements.checked`), which weigh most. A request that nothing satisfies comes back with no
     plans, what was rejected by which reason, and the binding one.
 
     Raises WorkloadError for a request that cannot be understood, PricesUnavailable when no offer has a usable price.
@@ -57,7 +65,7 @@ def plan(workload: Workload, *, offers: OfferTable | None = None, now: datetime 
     if open_offers.last is not None:
         return document.model_copy(update={"binding": open_offers.last, "hints": _filter_hints(open_offers)})
 
-    ways = ways_of(job, open_offers.table, gpus)
+    ways = ways_of(job, open_offers.table, gpus, measured)
     rejected = open_offers.removed + ways.refused
     if not len(ways):
         reason = _binding_hardware(ways.refused)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from estimator.documents import (
-    Evidence,
     Interval,
     LayoutDocument,
     MemoryDocument,
@@ -18,7 +17,7 @@ from estimator.documents import (
     Throughput,
 )
 from estimator.energy import energy_of
-from estimator.evidence import KINDS
+from estimator.evidence import evidence_document
 from estimator.job import Job
 from estimator.memory import COMPONENTS, TIGHT, UNKNOWN, VERDICTS
 from estimator.performance import BOUNDS
@@ -118,7 +117,7 @@ def entry_of(job: Job, ways: Ways, row: int, now: datetime) -> dict[str, Any]:
         else None,
         "price": price,
         "memory_gib": memory_of(found, at),
-        "evidence": Evidence(kind=KINDS[int(evidence.kind[at])], correction=float(evidence.factor[at])),
+        "evidence": evidence_document(evidence, at),
         "warnings": cautions(job, ways, row, offer, price),
     }
 
@@ -202,13 +201,13 @@ def layout_of(found: Found, row: int) -> LayoutDocument:
 
 def memory_of(found: Found, row: int) -> MemoryDocument:
     """What one GPU holds, by component."""
-    used = float(np.atleast_1d(found.memory.used)[row])
+    used = _known(np.atleast_1d(found.memory.used)[row])
     capacity = _at(found.hardware.capacity_gib, row)
     return MemoryDocument(
         used=used,
         capacity=capacity,
         verdict=Verdict(VERDICTS[int(found.verdict[row])]),
-        parts={name: _at(getattr(found.memory, name), row) for name in COMPONENTS},
+        parts={} if used is None else {name: _at(getattr(found.memory, name), row) for name in COMPONENTS},
     )
 
 

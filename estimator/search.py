@@ -121,7 +121,7 @@ def execution(job: Job) -> Execution:
 
 def constants(job: Job) -> Constants:
     """The fitted constants of this family of models and software."""
-    return constants_of(language=job.language, software=job.workload.software)
+    return constants_of(language=job.family == "language", software=job.workload.software)
 
 
 def pick(record: Record, index: Ints) -> Record:

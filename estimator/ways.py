@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estimator.bill import Extras, extras_of
-from estimator.evidence import Evidenced, evidence_of
+from estimator.evidence import Evidenced, Measured, evidence_of
 from estimator.job import Job
 from estimator.machines import Fleet, Kinds, fleet_of, kinds_of
 from estimator.offered import GpuFilter
@@ -72,11 +72,11 @@ class Ways:
         )
 
 
-def ways_of(job: Job, table: OfferTable, gpus: GpuFilter) -> Ways:
+def ways_of(job: Job, table: OfferTable, gpus: GpuFilter, measured: Measured = ()) -> Ways:
     """Every offer of `table` with every number of nodes that can run the job, the cheapest place of each type only."""
     kinds, fleet = _hardware(job, table, gpus)
     best = search(job, fleet)
-    evidence = evidence_of(job, best)
+    evidence = evidence_of(job, best, measured)
     cheapest, others = _cheapest_places(table)
     kind = kinds.of_type[table.type_index[cheapest]]
     planned = kind >= 0
