@@ -21,7 +21,6 @@ FIELDS = (
     "global_batch", "seq_len", "image_size", "framework", "throughput", "unit", "scope", "quality", "notes",
 )  # fmt: skip
 _NUMBERS = ("params_m", "gpus", "nodes", "micro_batch", "global_batch", "seq_len", "image_size", "throughput")
-UNUSUAL_UTILISATION = 0.7  # MFU that published training runs stay below
 _COLUMNS = (
     Column("model", lambda r: r["model"] or UNKNOWN),
     Column("GPUs", lambda r: f"{figure(r['gpus'])} x {r['gpu'] or UNKNOWN}"),
@@ -83,11 +82,11 @@ def _measured(wanted: dict[str, str]) -> list[dict[str, Any]]:
 def _own(wanted: dict[str, str]) -> list[dict[str, Any]]:
     from fnmatch import fnmatchcase
 
-    from estimator.cli.measured import kept_rows
+    from benchmarks_db.contribute import own_rows
 
     return [
-        _typed({"id": f"own-{number}", **row})
-        for number, row in enumerate(kept_rows(surroundings()), start=1)
+        _typed(row)
+        for row in own_rows(surroundings().data_dir)
         if all(fnmatchcase(row[key].casefold(), pattern.strip().casefold()) for key, pattern in wanted.items())
     ]
 
@@ -107,20 +106,30 @@ def add(
 
     Needed: model, gpu, throughput, unit; the better the rest is stated (precision, batch, length), the more it helps.
     """
+    from benchmarks_db.contribute import add as keep
+    from benchmarks_db.errors import WorkloadError
     from estimator.cli.errors import note
-    from estimator.cli.measured import keep, read_measured
-    from estimator.own_measurements import utilisation
+    from estimator.cli.measured import read_measured
+    from estimator.own_measurements import UNUSUAL_UTILISATION
 
-    measured = read_measured(rows)
-    for number, (row, share) in enumerate(zip(measured, utilisation(measured), strict=True), start=1):
-        sane = " - more than labs publish: check it" if share > UNUSUAL_UTILISATION else ""
-        note(f"row {number}: {row['model']} on {row['gpus'] or '1'} x {row['gpu']}: MFU {share:.1%}{sane}")
+    measured, shares = read_measured(rows)
+    if not measured:
+        raise WorkloadError(f"{rows} holds no measurements", field="ROWS", value=str(rows))
+    for number, (row, share) in enumerate(zip(measured, shares, strict=True), start=1):
+        told = "MFU unknown" if share is None else f"MFU {share:.1%}"
+        sane = "" if share is None or share <= UNUSUAL_UTILISATION else " - more than labs publish: check it"
+        note(f"row {number}: {row['model']} on {row['gpus']} x {row['gpu']}: {told}{sane}")
     if dry_run:
         note(f"{len(measured)} rows can be used; nothing was kept")
         return
-    here = surroundings()
-    new = keep(measured, here)
-    note(f"{new} new rows kept in {here.data_dir}" + ("" if new == len(measured) else f", {len(measured) - new} known"))
+    folder = surroundings().data_dir
+    try:
+        added, known = keep(rows, folder)
+    except OSError as error:
+        raise WorkloadError(
+            f"{folder} cannot be written: {error.strerror or error}", field="ESTIMATOR_DATA_DIR", value=str(folder)
+        ) from None
+    note(f"{added} new rows kept in {folder}" + (f", {known} known already" if known else ""))
 
 
 @benchmarks.command()

@@ -22,9 +22,9 @@ class Sheet:
     ragged: dict[int, str]  # row number (from 0) -> what is wrong with its cells
 
 
-def read_sheet(path: Path, *, field: str = "ROWS") -> Sheet:
+def read_sheet(path: Path) -> Sheet:
     """A CSV file (`-` = standard input) with a header; WorkloadError where it cannot be read at all."""
-    text = sys.stdin.read() if str(path) == "-" else _read(path, field)
+    text = sys.stdin.read() if str(path) == "-" else _read(path)
     csv.field_size_limit(2**31 - 1)
     reader = csv.reader(io.StringIO(text, newline=""))
     rows: list[dict[str, str]] = []
@@ -32,11 +32,11 @@ def read_sheet(path: Path, *, field: str = "ROWS") -> Sheet:
     try:
         header = next(reader, None)
         if not header or not any(cell.strip() for cell in header):
-            raise WorkloadError(f"{path} has no header", field=field, value=str(path))
+            raise WorkloadError(f"{path} has no header", field="ROWS", value=str(path))
         header = [cell.strip() for cell in header]
         for name in header:
             if name and header.count(name) > 1:
-                raise WorkloadError(f"{path} has the column {name!r} twice", field=field, value=name)
+                raise WorkloadError(f"{path} has the column {name!r} twice", field="ROWS", value=name)
         for cells in reader:
             if not cells:
                 continue
@@ -45,16 +45,19 @@ def read_sheet(path: Path, *, field: str = "ROWS") -> Sheet:
             padded = [*cells, *[""] * (len(header) - len(cells))]
             rows.append(dict(zip(header, padded, strict=False)))
     except csv.Error as error:
-        raise WorkloadError(f"{path} line {reader.line_num}: {error}", field=field, value=str(path)) from None
+        raise WorkloadError(f"{path} line {reader.line_num}: {error}", field="ROWS", value=str(path)) from None
     return Sheet(header, rows, ragged)
 
 
-def _read(path: Path, field: str) -> str:
+def _read(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
-        raise WorkloadError(f"there is no file {path}", field=field, value=str(path)) from None
+        raise WorkloadError(f"there is no file {path}", field="ROWS", value=str(path)) from None
     except UnicodeDecodeError as error:
-        raise WorkloadError(f"{path} is not UTF-8 text (byte {error.start})", field=field, value=str(path)) from None
+        raise WorkloadError(f"{path} is not UTF-8 text (byte {error.start})", field="ROWS", value=str(path)) from None
     except OSError as error:
-        raise WorkloadError(f"{path} cannot be read: {error.strerror or error}", field=field, value=str(path)) from None
+        reason = error.strerror or error
+        raise WorkloadError(f"{path} cannot be read: {reason}", field="ROWS", value=str(path)) from None
+            f"{path} cannot be read: {error.strerror or error}", field="ROWS", value=str(path)
+        ) from None

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks_db.errors import WorkloadError
-from estimator.own_measurements import COLUMNS, checked, utilisation
+from estimator.own_measurements import believed, utilisation
 
 ROW = {
     "model": "llama3-8b",
@@ -18,39 +18,6 @@ ROW = {
 }
 
 
-def test_a_good_row_comes_back_with_every_column() -> None:
-    (row,) = checked([{**ROW, "mood": "good"}], source="mine.csv")
-    assert tuple(row) == COLUMNS
-    assert row["throughput"] == "24000"
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"throughput": ""}, "throughput is needed"),
-        ({"throughput": "-3"}, "above 0"),
-        ({"throughput": "fast"}, "throughput"),
-        ({"unit": ""}, "unit is needed"),
-        ({"unit": "furlongs/s"}, "unknown unit"),
-        ({"gpu": "H1000"}, "unknown GPU"),
-        ({"gpu": ""}, "gpu is needed"),
-        ({"model": "no-such-model"}, "model"),
-        ({"scope": "half"}, "scope"),
-        ({"throughput": "1e9"}, "of what A100-SXM4-80GB can do"),
-    ],
-)
-def test_a_row_that_cannot_be_believed_is_named(change: dict[str, str], message: str) -> None:
-    with pytest.raises(WorkloadError, match=message) as caught:
-        checked([ROW, {**ROW, **change}], source="mine.csv")
-    assert caught.value.field == "measured"
-    assert "mine.csv row 2" in str(caught.value)
-
-
-def test_no_rows_are_no_measurements() -> None:
-    with pytest.raises(WorkloadError, match="no measurements"):
-        checked([], source="mine.csv")
-
-
 def test_the_utilisation_is_the_6nd_rule_of_thumb() -> None:
     (share,) = utilisation([ROW])
     assert share == pytest.approx(6 * 8.03e9 * 24000 / (8 * 312e12), rel=0.15)
@@ -60,3 +27,14 @@ def test_rates_per_gpu_and_times_per_step_mean_the_same() -> None:
     per_gpu = {**ROW, "throughput": "3000", "scope": "per_gpu"}
     step = {**ROW, "throughput": str(64 * 2048 / 24000), "unit": "s/step"}
     assert utilisation([per_gpu, step]) == pytest.approx(utilisation([ROW]) * 2)
+
+
+def test_a_throughput_above_the_peak_is_refused_with_its_row() -> None:
+    assert believed([ROW], source="mine.csv")[0] == pytest.approx(0.448, abs=0.05)
+    with pytest.raises(WorkloadError, match=r"mine\.csv row 2: 1e9 tokens/s would be .* of what 8 x A100") as caught:
+        believed([ROW, {**ROW, "throughput": "1e9"}], source="mine.csv")
+    assert caught.value.field == "throughput"
+
+
+def test_a_row_that_cannot_be_computed_has_no_utilisation() -> None:
+    assert utilisation([ROW, {**ROW, "model": "nobody-knows"}])[1] is None

@@ -316,7 +316,7 @@ def test_measurements_are_kept_once_and_listed(quiet: Path, capsys: pytest.Captu
     assert run(["benchmarks", "add", "mine.csv"]) == 0
     assert "0 new rows" in capsys.readouterr().err
     kept = json.loads(output(capsys, "benchmarks", "list", "--own", "--format", "json"))["benchmarks"]
-    assert [(row["id"], row["gpu"], row["throughput"]) for row in kept] == [("own-1", "RTX-3090", 1200)]
+    assert [(row["gpu"], row["throughput"], row["quality"]) for row in kept] == [("RTX-3090", 1200, "ok")]
 
 
 @pytest.mark.parametrize(
@@ -327,7 +327,7 @@ def test_measurements_that_cannot_be_used_are_not_kept(
 ) -> None:
     (quiet / "mine.csv").write_text(content)
     assert run(["benchmarks", "add", "mine.csv"]) == 2
-    assert capsys.readouterr().err.startswith("error: measured: mine.csv ")
+    assert "mine.csv" in capsys.readouterr().err
     assert not (quiet / "data").exists()
 
 
