@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from estimator.hardware import Hardware
 from estimator.layouts import Layout
 from estimator.performance import evidence as packed
+from estimator.performance.constants import per_row
 from estimator.performance.evidence import NAMES, Evidence, Features, Labels, features_of
 from estimator.performance.intervals import KINDS, Widths, half_widths, kinds, model_class, widths_of
 from estimator.performance.neighbours import LIKENESS, OWN_WEIGHT, Neighbourhood, neighbourhood
 from estimator.performance.offsets import Offsets, offsets_of
 from estimator.performance.roofline import Execution
-from estimator.performance.step import StepTime
+from estimator.performance.step import StepTime, step_time
 from estimator.terms import EvidenceKind
 from estimator.work import Work
 
@@ -146,6 +147,41 @@ def _own(
     narrow = half_widths(model_class(features, family), np.full(len(kind), own_kind), widths)
     kind = np.where(same, own_kind, kind)
     return shift, kind, np.where(same, np.minimum(half, narrow), half)
+
+
+def own_measurements(rows: Sequence[Mapping[str, str]]) -> dict[str, tuple[Features, Floats]]:
+    """The user's measured rows (columns of `predict` plus `throughput`) by family, as `correction` takes them.
+
+    Rows that cannot be read or carry no positive throughput are left out (`benchmarks add` says why when they come in).
+    """
+    from estimator.rows import labels_of, prepare  # rows stand above this file; only their reader is needed
+
+    prepared = prepare(rows)
+    if not len(prepared.index):
+        return {}
+    figures = np.array([_positive(rows[i].get("throughput")) for i in prepared.index])
+    constants = per_row(prepared.families)
+    step = step_time(
+        prepared.work, prepared.hardware, prepared.layout, execution=prepared.execution, constants=constants
+    )
+    residual = np.log(prepared.seconds(figures) / step.total)
+    labels = replace(labels_of(prepared), lab="own")
+    features = features_of(labels, prepared.work, prepared.hardware, prepared.layout, prepared.execution, step)
+    families = np.array(prepared.families)
+    found = {}
+    for family in sorted(set(prepared.families)):
+        mine = np.flatnonzero((families == family) & np.isfinite(residual))
+        if len(mine):
+            found[family] = (features.pick(mine), residual[mine])
+    return found
+
+
+def _positive(cell: object) -> float:
+    try:
+        value = float(str(cell))
+    except ValueError:
+        return float("nan")
+    return value if value > 0.0 else float("nan")
 
 
 def ids_of(family: str) -> Sequence[str]:
