@@ -59,5 +59,3 @@ def _read(path: Path) -> str:
     except OSError as error:
         reason = error.strerror or error
         raise WorkloadError(f"{path} cannot be read: {reason}", field="ROWS", value=str(path)) from None
-            f"{path} cannot be read: {error.strerror or error}", field="ROWS", value=str(path)
-        ) from None

@@ -36,10 +36,12 @@ def plan(
     how = chosen_format(format, output)
     workload = workload_of(file, request)
 
+    from estimator.cli.measured import measured_rows
     from estimator.cli.prices_in_use import offers_in_use
     from estimator.planner import plan as ranked
 
-    document = ranked(workload, offers=offers_in_use(workload, here, max_age), now=here.now)
+    offers, own = offers_in_use(workload, here, max_age), measured_rows(workload, here)
+    document = ranked(workload, offers=offers, now=here.now, measured=own)
     if how == "json":
         emit(as_json(document.model_dump(mode="json")), output)
     elif how == "csv":
@@ -76,10 +78,12 @@ def estimate(
     how = chosen_format(format, output)
     workload = workload_of(file, request)
 
+    from estimator.cli.measured import measured_rows
     from estimator.cli.prices_in_use import offers_in_use
     from estimator.estimates import estimate as compared
 
-    document = compared(workload, offers=offers_in_use(workload, here, max_age), now=here.now)
+    offers, own = offers_in_use(workload, here, max_age), measured_rows(workload, here)
+    document = compared(workload, offers=offers, now=here.now, measured=own)
     if how == "json":
         emit(as_json(document.model_dump(mode="json")), output)
     elif how == "csv":
