@@ -35,6 +35,8 @@ DOUBT = 0.05
 """Weight of "no correction" against a measurement at distance 0, where the residuals nearby agree."""
 AGREEMENT = 0.2
 """Standard deviation of the log residuals nearby at which that doubt doubles (as its square)."""
+ENOUGH_GROUPS = 5
+"""Groups of a laboratory from which it can be seen whether they foretell each other."""
 LARGEST_CORRECTION = 0.8
 """Log residual beyond which a measurement says no more (its row is misread or its habits are unknown)."""
 
@@ -67,30 +69,56 @@ def correction(
     """Log factor by which the account is off near each asked row, shape (m,): to be subtracted from its log.
 
     `residual`: log(account / measured) of the `known` rows. Only rows of the same laboratory have a say, the nearer the
-    more; a group counts by the square root of its rows; far from everything the correction fades to 0.
+    more; a group counts by the square root of its rows; far from everything the correction fades to 0. Where a
+    laboratory's groups do not foretell each other (tried by leaving each out), a row hears its own group only.
     """
     shift = np.zeros(len(asked.lab))
-    size = np.unique(known.group, return_inverse=True)
-    weight = 1.0 / np.sqrt(np.bincount(size[1])[size[1]])
     held = np.clip(residual, -LARGEST_CORRECTION, LARGEST_CORRECTION)
     for lab in np.unique(asked.lab):
         theirs = np.nonzero((known.lab == lab) & np.isfinite(residual))[0]
         if len(theirs) == 0:
             continue
         mine = np.nonzero(asked.lab == lab)[0]
+        shared = _foretell(known, theirs, held)
         for start in range(0, len(mine), chunk):
             part = mine[start : start + chunk]
-            differ = asked.names[part][:, None, :] != known.names[theirs][None, :, :]
-            apart = np.minimum(np.abs(asked.figures[part][:, None, :] - known.figures[theirs][None, :, :]), 3.0)
-            distance = differ @ NAME_WEIGHTS + np.nan_to_num(apart, nan=3.0) @ FIGURE_WEIGHTS
-            say = np.exp(-distance / REACH) * weight[theirs]
+            say = _say(asked, part, known, theirs)
+            if not shared:
+                say = say * (asked.group[part][:, None] == known.group[theirs][None, :])
             if held_out is not None:
                 say = say * (held_out[0][part][:, None] != held_out[1][theirs][None, :])
-            total = say.sum(axis=1)
-            mean = say @ held[theirs] / np.maximum(total, 1e-300)
-            scatter = np.maximum(say @ held[theirs] ** 2 / np.maximum(total, 1e-300) - mean**2, 0.0)
-            shift[part] = mean * total / (total + DOUBT * (1.0 + scatter / AGREEMENT**2))
+            shift[part] = _mean(say, held[theirs])
     return shift
+
+
+def _foretell(known: Features, rows: NDArray[np.int64], held: Array) -> bool:
+    """Whether the groups of one laboratory foretell each other's residuals; taken for granted with few groups."""
+    groups, code = np.unique(known.group[rows], return_inverse=True)
+    if len(groups) < ENOUGH_GROUPS:
+        return True
+    say = _say(known, rows, known, rows) * (code[:, None] != code[None, :])
+    left = held[rows] - _mean(say, held[rows])
+    before, after = (
+        np.median([np.median(np.abs(logs[code == one])) for one in range(len(groups))]) for logs in (held[rows], left)
+    )
+    return bool(after < before)
+
+
+def _say(asked: Features, part: NDArray[np.int64], known: Features, rows: NDArray[np.int64]) -> Array:
+    """Weight of each of `rows` of the known for each of `part` of the asked, shape (part, rows)."""
+    differ = asked.names[part][:, None, :] != known.names[rows][None, :, :]
+    apart = np.minimum(np.abs(asked.figures[part][:, None, :] - known.figures[rows][None, :, :]), 3.0)
+    distance = differ @ NAME_WEIGHTS + np.nan_to_num(apart, nan=3.0) @ FIGURE_WEIGHTS
+    _, code = np.unique(known.group[rows], return_inverse=True)
+    return np.asarray(np.exp(-distance / REACH) / np.sqrt(np.bincount(code)[code])[None, :], float)
+
+
+def _mean(say: Array, held: Array) -> Array:
+    """Weighted mean of what is said, drawn to 0 by doubt, the more the less the sayings agree."""
+    total = say.sum(axis=1)
+    mean = say @ held / np.maximum(total, 1e-300)
+    scatter = np.maximum(say @ held**2 / np.maximum(total, 1e-300) - mean**2, 0.0)
+    return np.asarray(mean * total / (total + DOUBT * (1.0 + scatter / AGREEMENT**2)), float)
 
 
 # Activations that only a measured memory tells

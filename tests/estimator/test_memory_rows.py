@@ -156,3 +156,13 @@ def test_groups_weigh_the_same_whatever_their_rows() -> None:
     found = line("case", logs, group, np.ones(5, bool))
     assert (found.groups, found.rows) == (2, 5)
     assert found.p90 == pytest.approx(1.0)
+
+
+def test_a_laboratory_whose_groups_disagree_teaches_only_about_the_same_group() -> None:
+    models = [f"m{i}" for i in range(12)]
+    known = features(["a"] * 12, models, [1000.0] * 12)
+    agree, disagree = np.full(12, 0.3), 0.4 * np.array([1, -1] * 6, float)
+    stranger = features(["a"], ["other"], [1000.0])
+    assert correction(stranger, known, agree)[0] > 0.1
+    assert correction(stranger, known, disagree)[0] == 0.0
+    assert correction(features(["a"], ["m0"], [1000.0]), known, disagree)[0] > 0.1
