@@ -64,12 +64,15 @@ class AwsClients:
         core.set_config_variable("metadata_service_num_attempts", 1)
         if not _on_ec2():  # the role of a machine can only be asked for on one; elsewhere it costs seconds
             core.get_component("credential_provider").remove("iam-role")
-        given = settings.environ
+        given = {
+            name: settings.environ.get(f"AWS_{name.upper()}") or None for name in ("access_key_id", "secret_access_key")
+        }
+        both = all(given.values())  # half a key is left to botocore, which says what is missing
         self._until = threading.local()
         self._session: Any = boto3.Session(
-            aws_access_key_id=given.get("AWS_ACCESS_KEY_ID") or None,
-            aws_secret_access_key=given.get("AWS_SECRET_ACCESS_KEY") or None,
-            aws_session_token=given.get("AWS_SESSION_TOKEN") or None if given.get("AWS_ACCESS_KEY_ID") else None,
+            aws_access_key_id=given["access_key_id"] if both else None,
+            aws_secret_access_key=given["secret_access_key"] if both else None,
+            aws_session_token=settings.environ.get("AWS_SESSION_TOKEN") or None if both else None,
             botocore_session=core,
         )
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -32,7 +33,10 @@ def is_loopback(url: str) -> bool:
     (True, False)
     """
     host = (urlsplit(url).hostname or "").casefold()
-    return host in ("localhost", "::1") or host.startswith("127.")
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def same_host(one: str, other: str) -> bool:
