@@ -28,7 +28,7 @@ from estimator.terms import EvidenceKind
 Floats = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-CAP = 40
+CAP = 20
 """Rows a (lab, model, GPU, method) group that the bench keeps, evenly spread: a sweep of a thousand tells no more."""
 
 SUSPECT = 0.3
