@@ -107,28 +107,26 @@ _VARIANT = re.compile(
     r"[\s\-_.](instruct|chat|hf|it|base|pt|sft|dpo|preview|uncased|cased|unsloth|bnb|[48]bit|gptq|awq|gguf|int[48]|fp8|bf16"
     r"|fp16|nf4|finetuned|v0\.1|v1(\.0)?|v1\.5|2[0-6][01]\d([0-3]\d)?|202\d{3}|text|model|orig|new)(?=$|[\s\-_.])"
 )
+_TIMM_TAG = re.compile(r"\.[a-z]\w*$")  # resnet50.a1_in1k
 _VISION_TAG = re.compile(r"[\-_](\d{3}|in2[12]f?t?\d?k|in12k|in1k|ft|22kft1k|miil|sam|ap|ns|ra|augreg|pretrained)$")
+
+
+def _stripped(name: str, pattern: re.Pattern[str]) -> Iterator[str]:
+    """`name`, then `name` without what `pattern` finds, until nothing is found."""
+    yield name
+    while (shorter := pattern.sub("", name)) != name:
+        yield (name := shorter)
 
 
 def _spellings(text: str) -> Iterator[str]:
     """Ever shorter spellings of a model's name."""
     name = text.strip().casefold()
     yield name
-    if "/" in name:
-        name = name.rsplit("/", 1)[-1]
-        yield name
-    name = name.removeprefix("meta-").removeprefix("meta ")
+    name = name.rsplit("/", 1)[-1]
     yield name
-    shorter = _VARIANT.sub("", name)
-    while shorter != name:
-        name = shorter
-        yield name
-        shorter = _VARIANT.sub("", name)
-    shorter = _VISION_TAG.sub("", name)
-    while shorter != name:
-        name = shorter
-        yield name
-        shorter = _VISION_TAG.sub("", name)
+    name = name.removeprefix("meta-").removeprefix("meta ")
+    yield from _stripped(name, _VARIANT)
+    yield from _stripped(_TIMM_TAG.sub("", name), _VISION_TAG)
 
 
 def resolve_model(text: str) -> ModelMatch:

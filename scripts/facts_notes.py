@@ -28,6 +28,7 @@ _VARIANTS = (
     re.compile(r"(deep vocab \d+, embedding dim \d+, \d+ x \d+ FC)"),
     re.compile(r"(classifier: [\w ,=.]+)"),
     re.compile(r"^(LoRA \(emb\)|Q-LoRA|LoRA|Full-parameter)(?=[ ;(+])"),
+    re.compile(r"(evaluation time is included)"),
     re.compile(r"(tokendrop|capacity=\d+|mp_mode=\w+|worker=\d+)"),
 )
 

@@ -225,14 +225,14 @@ def import_measurements(folder: Path, mends: Mends, left: Leavings) -> dict[str,
             if not left.shipped(f"measurements/{family}", row):
                 continue
             try:
-                facts = models.resolve_model(row["model"]).model
+                match = models.resolve_model(row["model"])
                 row["gpu"] = canonical_gpu(row["gpu"])
             except EstimatorError as error:
                 left.drop(f"measurements/{family}", str(error))
                 continue
-            if names.fold(facts.name) != names.fold(row["model"]):
+            if match.loose:
                 row["mended"] = f"model printed as {row['model']}"
-            row["model"], row["kind"] = facts.name, facts.kind
+            row["model"], row["kind"] = match.model.name, match.model.kind
             row |= {"stack": "tuned" if family == "mlperf" else "plain", "quality": "ok"}
             read_notes(row)
             mends.apply("measurements", row)

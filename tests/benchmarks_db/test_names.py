@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks_db.errors import UnknownName, WorkloadError
@@ -131,6 +131,9 @@ def test_a_canonical_gpu_name_is_needed_where_one_is_asked_for() -> None:
         ("microsoft/resnet-50", "resnet50"),
         ("ResNet-50 v1.5", "resnet50"),
         ("facebook/convnext-tiny-224", "convnext_tiny"),
+        ("timm/resnet50.a1_in1k", "resnet50"),
+        ("vit_base_patch16_224.augreg2_in21k_ft_in1k", "vit_base_patch16_224"),
+        ("mobilenet_v2", "mobilenetv2_100"),
         ("tf-efficientnet-b5-ns", "tf_efficientnet_b5"),
         ("efficientnet-v2-s", "efficientnetv2_s"),
         ("stable-diffusion", "stable-diffusion-2"),
@@ -182,12 +185,14 @@ def test_every_canonical_model_name_means_itself_whatever_its_case_and_separator
             assert resolve_model(name.replace("_", "-")).model.name == name
 
 
+@settings(deadline=None)
 @given(st.sampled_from(GPU_NAMES), st.integers(1, 4096))
 def test_a_count_is_read_after_any_gpu_name(name: str, count: int) -> None:
     match = resolve_gpu(f"{name}:{count}")
     assert (match.gpu.name, match.count) == (name, count)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=40))
 def test_any_text_is_resolved_or_refused_never_a_crash(text: str) -> None:
     for resolve in (resolve_gpu, resolve_model):
@@ -195,6 +200,7 @@ def test_any_text_is_resolved_or_refused_never_a_crash(text: str) -> None:
             resolve(text)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=40))
 def test_folding_twice_changes_nothing(text: str) -> None:
     assert fold(fold(text)) == fold(text)
