@@ -40,7 +40,8 @@ def work_of(
     if facts.kind == "profiled":
         from estimator.architectures import profiled
 
-        return profiled.work(facts) if profiles else profiled.rough(facts)
+        build = profiled.work if profiles else profiled.rough
+        return build(facts, seq_len=seq_len, image_size=image_size)
     if facts.kind == "vision" or (facts.kind == "encoder" and facts.image_size):
         from estimator.architectures import vision
 
@@ -65,6 +66,6 @@ def work_of(
     if profiles:
         from estimator.architectures import profiled
 
-        if factors := profiled.shipped().get(facts.name):
+        if factors := profiled.shipped().get(profiled.key(facts, method)):
             return profiled.apply(base, np.array(factors))
     return base

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from benchmarks_db.errors import WorkloadError
 from estimator.architectures.inventories import find
+from estimator.terms import Method
 from estimator.work import Work
 
 if TYPE_CHECKING:
@@ -48,6 +49,9 @@ REUSE = 250.0
 FLOPS_A_VALUE = 110.0
 """Forward FLOPs per value moved outside the matrices (counted: ResNet-50 46, VGG16 155, ViT-B 177, BERT 200)."""
 
+IMAGE = 224.0
+"""Pixels on a side at which `REUSE` holds."""
+
 KERNELS = 150.0
 """Kernels of a forward pass, where nobody counted."""
 
@@ -61,16 +65,18 @@ ROBUST = 0.25
 """Log residual from which a row counts less than its square (soft-L1)."""
 
 
-def rough(facts: ModelFacts, *, seq_len: float | None = None) -> Work:
+def rough(facts: ModelFacts, *, seq_len: float | None = None, image_size: float | None = None) -> Work:
     """The work of a sample before any measurement was looked at, from the number of parameters alone.
 
-    A model measured in tokens at a stated length meets each parameter once a token; others `REUSE` times a sample.
-    `tokens` is what a sample counts in the unit of its measurements (frames, audio samples, tokens of a pair).
+    With a stated length each parameter meets each token once; else it is met `REUSE` times a sample, in proportion to
+    the pixels where an image size is stated. `tokens` is what a sample counts in the unit of its measurements (frames,
+    audio samples, tokens of a sentence pair).
     """
     params = facts.params_m * 1e6 if facts.params_m else PARAMS
-    by_length = seq_len is not None and facts.unit.startswith("tokens") and not facts.units_per_sample
-    units = facts.units_per_sample or (seq_len if by_length and seq_len else 1.0)
-    flops = 2.0 * params * (units if by_length else REUSE)
+    pixels = (image_size / IMAGE) ** 2 if image_size else 1.0
+    counted = facts.unit not in ("", "samples/s", "s/step", "ms/step")
+    units = (seq_len or facts.units_per_sample or 1.0) if counted else 1.0
+    flops = 2.0 * params * (seq_len or REUSE * pixels)
     values = flops / FLOPS_A_VALUE
     return Work(
         params=params,
@@ -87,12 +93,20 @@ def rough(facts: ModelFacts, *, seq_len: float | None = None) -> Work:
     )
 
 
-def work(facts: ModelFacts, *, seq_len: float | None = None) -> Work:
+def work(facts: ModelFacts, *, seq_len: float | None = None, image_size: float | None = None) -> Work:
     """Work of one sample as inferred from measurements; WorkloadError when nobody measured the model."""
-    factors = shipped().get(facts.name)
+    factors = shipped().get(key(facts))
     if factors is None:
         raise WorkloadError("neither its definition nor a measurement tells its work", field="model", value=facts.name)
-    return apply(rough(facts, seq_len=seq_len), np.array(factors))
+    return apply(rough(facts, seq_len=seq_len, image_size=image_size), np.array(factors))
+
+
+def key(facts: ModelFacts, method: Method = Method.PRETRAIN) -> str:
+    """Under which name a model's factors are kept: transformers by what they are trained for, too.
+
+    Pretraining adds heads, masks and vocabulary projections that fine-tuning lacks, so one name is two workloads.
+    """
+    return f"{facts.name} {method}" if basis(facts) == "shape" else facts.name
 
 
 def basis(facts: ModelFacts) -> str:
