@@ -158,7 +158,7 @@ def _entry(entry: Mapping[str, Any], part: Part) -> Decimal:
         "ram": {"GiBy.h": Decimal(1), "GBy.h": _GIB_PER_GB},
         "ssd": {"GiBy.mo": 1 / _HOURS_A_MONTH, "GBy.mo": _GIB_PER_GB / _HOURS_A_MONTH, "GiBy.h": Decimal(1)},
     }.get(part.kind, {"h": Decimal(1)})
-    if unit not in factors:
+    if not isinstance(unit, str) or unit not in factors:
         raise Unreadable(f"unit {str(unit)[:20]}")
     return price * factors[unit]
 
