@@ -59,7 +59,8 @@ def work(
 
     Convolutions, linear layers over patches and traffic grow with the pixels; attention over all patches with their
     square; parameters and kernels do not grow. `memory_format`: `channels-last`, else the frameworks' default.
-    Compilation leaves the counts alone; the step model knows what fusion saves. WorkloadError when neither counts nor GMACs are known.
+    Compilation leaves the counts alone; the step model knows what fusion saves. WorkloadError when neither counts nor
+    GMACs are known.
     """
     del compiled
     size = image_size or facts.image_size or DEFAULT_IMAGE
