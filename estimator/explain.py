@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from estimator.documents import EstimateEntry, MeasurementUsed
+from estimator.documents import EstimateEntry, MeasurementUsed, Spread
 from estimator.job import Job
 from estimator.runtime import start_up_parts
 
@@ -43,6 +43,7 @@ def derivation(job: Job, entry: EstimateEntry, cloud: str | None) -> list[str]:
         *_hours(job, entry, cloud),
         *_cost(entry),
         *_risk(entry),
+        *_energy(entry),
         *_evidence(entry),
     ]
 
@@ -165,6 +166,20 @@ def _risk(entry: EstimateEntry) -> list[str]:
         if chance is not None:
             lines.append(f"  probability to keep the {what}: {chance:.0%}")
     return lines
+
+
+def _energy(entry: EstimateEntry) -> list[str]:
+    energy = entry.energy
+    if energy is None:
+        return []
+    lines = [f"energy = {_spread(energy.kwh)} kWh"]
+    if energy.kg_co2e is not None:
+        lines.append(f"emissions = {_spread(energy.kg_co2e)} kg CO2e")
+    return [*lines, *(f"  {source}" for source in energy.sources)]
+
+
+def _spread(spread: Spread) -> str:
+    return f"{_plainly(spread.typical)} ({_plainly(spread.low)} to {_plainly(spread.high)})"
 
 
 def _evidence(entry: EstimateEntry) -> list[str]:

@@ -10,7 +10,7 @@ import typer
 
 from estimator.cli.flags import FormatOption, OutputOption, PlainOption, surroundings
 from estimator.cli.numbers import UNKNOWN, figure
-from estimator.cli.output import Column, as_csv, as_json, as_table, chosen_format, emit
+from estimator.cli.output import Column, chosen_format, emit
 
 benchmarks = typer.Typer(
     help="Measurements: list them, add your own, fit the model on them, evaluate it.", no_args_is_help=True
@@ -136,43 +136,45 @@ def add(
 def fit(
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the constants here.", show_default=False),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write the constants here and not into the package.",
+            show_default=False,
+        ),
     ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Constants and residuals alone, no intervals.")] = False,
 ) -> None:
-    """Fit the efficiencies of the performance model on the measurements."""
-    from estimator.performance.fit import fit_all
+    """Fit the performance model on the measurements; needs the extra `fit` (scipy) and some minutes."""
+    from estimator.cli.errors import note
 
-    emit(fit_all(output), None)
+    _need_scipy()
+    from estimator.performance.constants import PARAMETERS
+    from estimator.performance.fitting import run
+
+    document = run(intervals=not quick, path=output or PARAMETERS)
+    note(f"wrote {output or PARAMETERS}; data {str(document['fingerprint'])[:12]}")
 
 
 @benchmarks.command()
-def evaluate(
-    format: FormatOption = None,
-    output: OutputOption = None,
-    no_color: PlainOption = False,
-) -> None:
-    """Cross-validate on held-out models, GPUs and sources, beside a constant utilisation, and print the errors."""
-    from estimator.evaluate import evaluate as table
+def evaluate(format: FormatOption = None, output: OutputOption = None) -> None:
+    """Cross-validate on held-out models, GPUs and sources, beside a constant utilisation, and print the errors.
 
-    here = surroundings(no_color=no_color, output=output)
+    Needs the extra `fit` (scipy) and some minutes.
+    """
+    _need_scipy()
+    from estimator.evaluate import FORMATS
+    from estimator.evaluate import evaluate as report
+
     how = chosen_format(format, output)
-    rows: list[dict[str, Any]] = table()
-    names = list(rows[0]) if rows else []
-    if how == "json":
-        emit(as_json({"version": "1", "evaluation": rows}), output)
-    elif how == "csv":
-        emit(as_csv(rows, names), output)
-    else:
-        columns = [
-            Column(name.replace("_", " "), lambda r, key=name: _cell(r[key]), right=_numeric(rows, name))  # type: ignore[misc]
-            for name in names
-        ]
-        emit(as_table(rows, columns, how, here), output)
+    emit(FORMATS.get(how, FORMATS["markdown"])(report()), output)
 
 
-def _cell(value: Any) -> str:
-    return UNKNOWN if value is None else figure(value) if isinstance(value, float | int) else str(value)
+def _need_scipy() -> None:
+    from importlib.util import find_spec
 
+    from benchmarks_db.errors import WorkloadError
 
-def _numeric(rows: list[dict[str, Any]], name: str) -> bool:
-    return all(isinstance(row[name], float | int | None) for row in rows)
+    if find_spec("scipy") is None:
+        raise WorkloadError("fitting needs its extra: pip install 'gpu-cost-estimator[fit]'", field="benchmarks")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +12,11 @@ from estimator.cli.errors import DONE, NO_PLAN, complain, note
 from estimator.cli.flags import FormatOption, MaxAgeOption, OfflineOption, OutputOption, PlainOption, surroundings
 from estimator.cli.output import as_csv, as_json, chosen_format, emit
 from estimator.cli.request_flags import takes_request, workload_of
+
+if TYPE_CHECKING:
+    from estimator.cli.settings import Settings
+    from estimator.documents import EstimateDocument, PlanDocument, SolveDocument
+    from estimator.workload import Workload
 
 FileArgument = Annotated[
     Path | None,
@@ -22,6 +28,15 @@ FileArgument = Annotated[
 def plan(
     request: dict[str, Any],
     file: FileArgument = None,
+    solve_for: Annotated[
+        str | None,
+        typer.Option(
+            "--solve-for",
+            metavar="WHAT",
+            help="Turn the question round: tokens, deadline, budget or gpus.",
+            show_default=False,
+        ),
+    ] = None,
     format: FormatOption = None,
     output: OutputOption = None,
     max_age: MaxAgeOption = None,
@@ -35,6 +50,8 @@ def plan(
     here = surroundings(offline=offline, no_color=no_color, output=output)
     how = chosen_format(format, output)
     workload = workload_of(file, request)
+    if solve_for is not None:
+        return _solved(workload, solve_for, here, how, max_age, output)
 
     from estimator.cli.measured import measured_rows
     from estimator.cli.prices_in_use import offers_in_use
@@ -42,22 +59,8 @@ def plan(
 
     offers, own = offers_in_use(workload, here, max_age), measured_rows(workload, here)
     document = ranked(workload, offers=offers, now=here.now, measured=own)
-    if how == "json":
-        emit(as_json(document.model_dump(mode="json")), output)
-    elif how == "csv":
-        from estimator.cli.plan_tables import PLAN_CSV, flat_entry
-
-        emit(as_csv([flat_entry(entry.model_dump(mode="json")) for entry in document.plans], PLAN_CSV), output)
-    else:
-        from estimator.cli.plan_tables import plan_text
-
-        emit(plan_text(document.model_dump(mode="json"), how, here, explain=workload.options.explain), output)
-    if document.plans:
-        return DONE
-    complain(f"no plan satisfies the request; binding: {document.binding or 'unknown'}")
-    for hint in document.hints:
-        note(f"  {hint}")
-    return NO_PLAN
+    emit(_shown(document, here, how, explain=workload.options.explain), output)
+    return DONE if document.plans else _nothing(document)
 
 
 @takes_request
@@ -84,20 +87,68 @@ def estimate(
 
     offers, own = offers_in_use(workload, here, max_age), measured_rows(workload, here)
     document = compared(workload, offers=offers, now=here.now, measured=own)
-    if how == "json":
-        emit(as_json(document.model_dump(mode="json")), output)
-    elif how == "csv":
-        from estimator.cli.plan_tables import ESTIMATE_CSV, flat_entry
-
-        emit(as_csv([flat_entry(entry.model_dump(mode="json")) for entry in document.estimates], ESTIMATE_CSV), output)
-    else:
-        from estimator.cli.plan_tables import estimate_text
-
-        emit(estimate_text(document.model_dump(mode="json"), how, here, explain=workload.options.explain), output)
+    emit(_compared(document, here, how, explain=workload.options.explain), output)
     if document.estimates:
         return DONE
     for hardware, reason in document.rejected.items():
         complain(f"{hardware}: {reason}")
-    for hint in document.hints:
-        note(f"  {hint}")
+    _hints(document.hints)
     return NO_PLAN
+
+
+def _solved(workload: Workload, what: str, here: Settings, how: str, max_age: str | None, output: Path | None) -> int:
+    from benchmarks_db.errors import UnknownName
+    from estimator.cli.prices_in_use import offers_in_use
+    from estimator.solve import SolveFor, solve
+
+    names = [name.value for name in SolveFor]
+    if what.strip().casefold() not in names:
+        raise UnknownName("answer", what, names, field="--solve-for")
+    found = solve(
+        workload, SolveFor(what.strip().casefold()), offers=offers_in_use(workload, here, max_age), now=here.now
+    )
+    emit(_answer(found, here, how), output)
+    return DONE if found.plan is not None else _nothing(found)
+
+
+def _shown(document: PlanDocument, here: Settings, how: str, *, explain: bool) -> str:
+    if how == "json":
+        return as_json(document.model_dump(mode="json"))
+    from estimator.cli.plan_tables import PLAN_CSV, flat_entry, plan_text
+
+    if how == "csv":
+        return as_csv([flat_entry(entry.model_dump(mode="json")) for entry in document.plans], PLAN_CSV)
+    return plan_text(document.model_dump(mode="json"), how, here, explain=explain)
+
+
+def _compared(document: EstimateDocument, here: Settings, how: str, *, explain: bool) -> str:
+    if how == "json":
+        return as_json(document.model_dump(mode="json"))
+    from estimator.cli.plan_tables import ESTIMATE_CSV, estimate_text, flat_entry
+
+    if how == "csv":
+        return as_csv([flat_entry(entry.model_dump(mode="json")) for entry in document.estimates], ESTIMATE_CSV)
+    return estimate_text(document.model_dump(mode="json"), how, here, explain=explain)
+
+
+def _answer(found: SolveDocument, here: Settings, how: str) -> str:
+    if how == "json":
+        return as_json(found.model_dump(mode="json"))
+    from estimator.cli.plan_tables import PLAN_CSV, flat_entry, solve_text
+
+    if how == "csv":
+        entries = [] if found.plan is None else [flat_entry(found.plan.model_dump(mode="json"))]
+        head = {"solve_for": found.solve_for, "value": found.value, "unit": found.unit}
+        return as_csv([head | entry for entry in entries or [{}]], [*head, *PLAN_CSV])
+    return solve_text(found.model_dump(mode="json"), how, here)
+
+
+def _nothing(document: PlanDocument | SolveDocument) -> int:
+    complain(f"no plan satisfies the request; binding: {document.binding or 'unknown'}")
+    _hints(document.hints)
+    return NO_PLAN
+
+
+def _hints(hints: Sequence[str]) -> None:
+    for hint in hints:
+        note(f"  {hint}")

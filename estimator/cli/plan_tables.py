@@ -117,6 +117,7 @@ def plan_text(document: Row, how: str, here: Settings, *, explain: bool) -> str:
     else:
         parts.append(f"No plan satisfies the request; binding: {document['binding'] or 'unknown'}.")
         parts.append(_bullets("What would help", document["hints"]))
+    parts.append(_bullets("What more would buy", document["tradeoffs"]))
     parts.append(remarks(document, plans))
     if document["rejected"]:
         counted = ", ".join(f"{reason} {number:,}" for reason, number in document["rejected"].items())
@@ -152,6 +153,22 @@ def estimate_text(document: Row, how: str, here: Settings, *, explain: bool) -> 
     parts.append(_bullets("What would help", document["hints"]) if not entries else "")
     parts.append(remarks(document, entries))
     return "\n\n".join(part for part in parts if part)
+
+
+def solve_text(document: Row, how: str, here: Settings) -> str:
+    """The whole answer to `plan --solve-for` for people."""
+    entry, value = document["plan"], document["value"]
+    if entry is None or value is None:
+        return f"Nothing satisfies the limits; binding: {document['binding'] or 'unknown'}."
+    said = {
+        "tokens": f"Most data: {count(value)} {document['unit']}",
+        "deadline": f"Least time: {hours(value)}",
+        "budget": f"Least cost: ${usd(value)}",
+        "gpus": f"Fewest GPUs: {figure(value)}",
+    }[document["solve_for"]]
+    table = as_table([entry], (*_PLAN_COLUMNS, *_chances([entry])), how, here).rstrip("\n")
+    warnings = _bullets("Warnings", list(entry["warnings"]))
+    return "\n\n".join(part for part in (said, table, warnings) if part)
 
 
 def recommendation(entry: Row, workload: Row) -> str:

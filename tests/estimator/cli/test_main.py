@@ -165,6 +165,24 @@ def test_an_estimate_of_nothing_asks_for_hardware(quiet: Path, capsys: pytest.Ca
     assert "H100:8" in capsys.readouterr().err
 
 
+def test_the_question_can_be_turned_round(quiet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["plan", *SMALL, "--solve-for", "budget", "--deadline", "24h"]
+    answer = json.loads(output(capsys, *words, "--format", "json"))
+    assert answer["value"] == pytest.approx(answer["plan"]["cost_usd"]["p50"])
+    assert output(capsys, *words).startswith("Least cost: $")
+    assert output(capsys, *words, "--format", "csv").startswith("solve_for,value,unit,rank,")
+    assert run(["plan", *SMALL, "--solve-for", "happiness"]) == 2
+    assert run(["plan", *SMALL, "--solve-for", "budget", "--max-usd-per-hour", "0.000001"]) == 3
+
+
+def test_the_answer_to_explain_is_the_same_on_every_face(quiet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = json.loads(output(capsys, "plan", *SMALL, "--explain", "--top", "1", "--format", "json"))
+    lines = document["plans"][0]["explanation"]
+    assert [line for line in lines if line.startswith(("steps = ", "step = ", "memory = ", "hours = ", "dollars = "))]
+    text = output(capsys, "plan", *SMALL, "--explain", "--top", "1")
+    assert all(line in text for line in lines)
+
+
 def test_an_own_machine_is_planned_beside_the_clouds(quiet: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own = "name=lab,gpu=RTX-3090,gpus_per_node=8,usd_per_hour=0"
     document = json.loads(output(capsys, "plan", *SMALL, "--own", own, "--format", "json"))
@@ -334,3 +352,24 @@ def test_measurements_that_cannot_be_used_are_not_kept(
 def test_files_of_measurements_lie_beside_the_request(tmp_path: Path) -> None:
     (tmp_path / "request.yaml").write_text("model: resnet50\nimages: 5k\nmeasured: mine.csv\n")
     assert workload_of(tmp_path / "request.yaml", {}).measured == (str(tmp_path / "mine.csv"),)
+
+
+def test_the_fit_and_its_evaluation_are_commands(
+    quiet: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("scipy", reason="needs scipy")
+    fitted: list[Path] = []
+
+    def fit(*, intervals: bool, path: Path) -> dict[str, object]:
+        fitted.append(path)
+        return {"fingerprint": "0123456789abcdef"}
+
+    monkeypatch.setattr("estimator.performance.fitting.run", fit)
+    assert run(["benchmarks", "fit", "--quick", "-o", "fit.json"]) == 0
+    assert fitted == [Path("fit.json")]
+    assert "0123456789ab" in capsys.readouterr().err
+
+    monkeypatch.setattr("estimator.evaluate.evaluate", dict)
+    monkeypatch.setattr("estimator.evaluate.FORMATS", {"json": lambda _: "{}", "markdown": lambda _: "| case |"})
+    assert output(capsys, "benchmarks", "evaluate", "--format", "json") == "{}\n"
+    assert output(capsys, "benchmarks", "evaluate") == "| case |\n"
