@@ -107,7 +107,7 @@ def evidence_document(evidence: Evidenced, row: int) -> Evidence:
     right = evidence.correction
     kind = KINDS[int(right.kind[row])]
     ids = right.measurements(row)[:SHOWN]
-    near = [_measurement(name, float(distance)) for name, distance in zip(ids, right.distance[row], strict=False)]
+    near = [_measurement(name, float(distance)) for name, distance in zip(ids, right.distances(row), strict=False)]
     return Evidence(
         kind=kind,
         measurements=near,

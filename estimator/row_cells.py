@@ -122,8 +122,7 @@ def lab_of(source: str) -> str:
     else:
         name = re.split(r"[\s:;(]", text, maxsplit=1)[0]
     if name.startswith("mlcommons/training_results"):
-        submitter = re.search(r":(?:results/)?([\w\- ]+)", text)
-        return f"mlperf:{submitter[1]}" if submitter else "mlperf"
+        return "mlperf"
     return LAB_FAMILIES.get(name, name)
 
 

@@ -44,6 +44,7 @@ FREE: dict[str, tuple[Free, ...]] = {
         Free("traffic", 0.3, 0.2, 4.0),
         Free("fused", 0.3, 0.1, 1.0),
         Free("vendor", 0.15, 1.0, 1.5),
+        Free("tuned", 0.15, 1.0, 1.6),
         Free("launch_us", 0.4, 4.0, 300.0),
         Free("plain", 0.3, 1.0, 6.0),
         Free("bubble", 0.3, 0.1, 1.5),

@@ -18,7 +18,7 @@ from estimator.performance import evidence as packed
 from estimator.performance.constants import per_row
 from estimator.performance.evidence import NAMES, Evidence, Features, Labels, features_of
 from estimator.performance.intervals import KINDS, Widths, half_widths, kinds, model_class, widths_of
-from estimator.performance.neighbours import LIKENESS, OWN_WEIGHT, Neighbourhood, neighbourhood
+from estimator.performance.neighbours import LIKENESS, OWN_WEIGHT, neighbourhood
 from estimator.performance.offsets import Offsets, offsets_of
 from estimator.performance.roofline import Execution
 from estimator.performance.step import StepTime, step_time
@@ -35,18 +35,33 @@ FAR = 4.0
 class Correction:
     """What measurements say of m candidates."""
 
+    family: str
+    features: Features  # of the candidates
     factor: Floats  # on seconds
     low: Floats  # on throughput, <= 1
     high: Floats  # on throughput, >= 1
     kind: NDArray[np.int64]  # codes into `KINDS`
-    nearest: NDArray[np.int64]  # (m, k) rows of the family's evidence, nearest first, wherever measured
-    distance: Floats  # (m, k)
-    ids: NDArray[np.str_]  # measurement id of each row of the evidence
+
+    def near(self, row: int) -> tuple[list[str], Floats]:
+        """(ids, distances) of the measurements nearest to candidate `row`, wherever measured, nearest first.
+
+        Looked up when asked: a plan shows the evidence of a few of its hundreds of candidates.
+        """
+        base = _base(self.family)
+        if base is None:
+            return [], np.zeros(0)
+        one = self.features.pick(slice(row, row + 1))
+        found = neighbourhood(one, base.left, LIKENESS[self.family], lab=0.0)
+        return [str(base.evidence.ids[i]) for i in found.nearest[0]], found.distance[0]
 
     def measurements(self, row: int) -> list[str]:
         """Ids of the measurements near candidate `row`, nearest first; empty where nothing is alike."""
-        near = self.distance[row] < FAR
-        return [str(self.ids[i]) for i in self.nearest[row][near]]
+        ids, distance = self.near(row)
+        return [name for name, d in zip(ids, distance, strict=True) if d < FAR]
+
+    def distances(self, row: int) -> list[float]:
+        """Distances of `measurements(row)`."""
+        return [float(d) for d in self.near(row)[1] if d < FAR]
 
 
 @dataclass(frozen=True)
@@ -100,23 +115,18 @@ def correct(
     base = _base(family)
     likeness = LIKENESS[family]
     widths = widths_of(family)
-    if base is None:
-        kind = np.full(m, KINDS.index(EvidenceKind.UNSEEN_LAB))
-        shift, near = np.zeros(m), Neighbourhood(np.zeros(m), np.zeros((m, 0), np.int64), np.zeros((m, 0)))
-        ids: NDArray[np.str_] = np.array([], np.str_)
-    else:
+    shift, kind = np.zeros(m), np.full(m, KINDS.index(EvidenceKind.UNSEEN_LAB))
+    if base is not None:
         codes = base.left.code(features)
         shift = base.offsets.shift(codes)
-        known = codes[:, NAMES.index("lab")] >= 0
-        near = neighbourhood(features, base.left, likeness, lab=None if known.any() else 0.0)
-        if known.any():
-            shift = shift + near.shift  # elsewhere the weight of another lab lets it fade
         kind = kinds(features, base.evidence)
-        ids = base.evidence.ids
+        known = np.flatnonzero(codes[:, NAMES.index("lab")] >= 0)
+        if len(known):  # elsewhere the weight of another laboratory lets the neighbours fade to nothing
+            shift[known] += neighbourhood(features.pick(known), base.left, likeness).shift
     half = half_widths(model_class(features, family), kind, widths, loose)
     if own is not None and len(own[1]):
         shift, kind, half = _own(family, features, own, shift, kind, half, widths)
-    return Correction(np.exp(shift), np.exp(-half), np.exp(half), kind, near.nearest, near.distance, ids)
+    return Correction(family, features, np.exp(shift), np.exp(-half), np.exp(half), kind)
 
 
 def _own(
@@ -182,12 +192,6 @@ def _positive(cell: object) -> float:
     except ValueError:
         return float("nan")
     return value if value > 0.0 else float("nan")
-
-
-def ids_of(family: str) -> Sequence[str]:
-    """Measurement ids of the family's evidence, by row."""
-    base = _base(family)
-    return [] if base is None else [str(i) for i in base.evidence.ids]
 
 
 def summary() -> Mapping[str, int]:
