@@ -49,9 +49,6 @@ REUSE = 250.0
 FLOPS_A_VALUE = 110.0
 """Forward FLOPs per value moved outside the matrices (counted: ResNet-50 46, VGG16 155, ViT-B 177, BERT 200)."""
 
-IMAGE = 224.0
-"""Pixels on a side at which `REUSE` holds."""
-
 KERNELS = 150.0
 """Kernels of a forward pass, where nobody counted."""
 
@@ -68,12 +65,12 @@ ROBUST = 0.25
 def rough(facts: ModelFacts, *, seq_len: float | None = None, image_size: float | None = None) -> Work:
     """The work of a sample before any measurement was looked at, from the number of parameters alone.
 
-    With a stated length each parameter meets each token once; else it is met `REUSE` times a sample, in proportion to
-    the pixels where an image size is stated. `tokens` is what a sample counts in the unit of its measurements (frames,
+    With a stated length each parameter meets each token once; else it is met `REUSE` times a sample (in proportion to
+    the pixels where the facts know at which size). `tokens` is what a sample counts in the unit of its measurements (frames,
     audio samples, tokens of a sentence pair).
     """
     params = facts.params_m * 1e6 if facts.params_m else PARAMS
-    pixels = (image_size / IMAGE) ** 2 if image_size else 1.0
+    pixels = (image_size / facts.image_size) ** 2 if image_size and facts.image_size else 1.0
     counted = facts.unit not in ("", "samples/s", "s/step", "ms/step")
     units = (seq_len or facts.units_per_sample or 1.0) if counted else 1.0
     flops = 2.0 * params * (seq_len or REUSE * pixels)
