@@ -13,8 +13,8 @@ from benchmarks_db import measurements
 from benchmarks_db.gpus import gpu as gpu_facts
 from estimator.documents import Evidence, MeasurementUsed
 from estimator.job import Job
-from estimator.performance.correction import Correction, correction
-from estimator.performance.evidence import Features, Labels, features_of
+from estimator.performance.correction import Correction, correction, own_measurements
+from estimator.performance.evidence import Labels
 from estimator.performance.intervals import KINDS
 from estimator.precision import resolve
 from estimator.search import Found, execution
@@ -48,14 +48,14 @@ class Evidenced:
 def evidence_of(job: Job, found: Found, measured: Measured = ()) -> Evidenced:
     """Correct the physical step times by the measurements near them, the user's own first."""
     labels = Labels(
-        lab="",  # nobody's laboratory in the data: the width is that of somebody else's software
+        lab="own",  # no laboratory in the data: the width is that of somebody else's software
         model=job.facts.name,
         gpu=np.asarray(found.hardware.gpu).tolist(),
         method={Method.LORA: "lora", Method.QLORA: "qlora"}.get(job.workload.method, "full"),
         format=_formats(job, found),
         software="",
     )
-    own = _own(job, measured) if measured else None
+    own = own_measurements(measured).get(job.family) if measured else None
     right = correction(
         job.family,
         labels,
@@ -73,33 +73,9 @@ def evidence_of(job: Job, found: Found, measured: Measured = ()) -> Evidenced:
 
 def _formats(job: Job, found: Found) -> list[str]:
     """The number format that each GPU computes in: what the request says, or what `auto` comes to."""
-    names = {name: resolve(job.workload.precision, gpu_facts(name)).name for name in set(found.hardware.gpu.tolist())}
-    return [names[name] for name in found.hardware.gpu.tolist()]
-
-
-def _own(job: Job, measured: Measured) -> tuple[Features, Floats] | None:
-    """Features and log residuals (measured over physical seconds) of the user's rows of the same family."""
-    from estimator.performance import per_row, step_time
-    from estimator.rows import labels_of, prepare
-
-    prepared = prepare(measured)
-    mine = np.array([family == job.family for family in prepared.families], dtype=bool)
-    if not mine.any():
-        return None
-    step = step_time(
-        prepared.work,
-        prepared.hardware,
-        prepared.layout,
-        execution=prepared.execution,
-        constants=per_row(prepared.families),
-    )
-    features = features_of(
-        labels_of(prepared), prepared.work, prepared.hardware, prepared.layout, prepared.execution, step
-    )
-    rate = np.array([float(measured[i]["throughput"]) for i in prepared.index])
-    residual = np.log(prepared.seconds(rate) / step.total)
-    index = np.flatnonzero(mine & np.isfinite(residual))
-    return features.pick(index), residual[index]
+    cards: list[str] = np.asarray(found.hardware.gpu).tolist()
+    names = {card: resolve(job.workload.precision, gpu_facts(card)).name for card in set(cards)}
+    return [names[card] for card in cards]
 
 
 def evidence_document(evidence: Evidenced, row: int) -> Evidence:

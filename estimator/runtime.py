@@ -127,7 +127,8 @@ def evaluation_share(job: Job) -> Range:
         trained = run.evaluate.every_steps * job.training.global_batch
         return Range.stated(run.evaluate.samples * forward / trained)
     share = Range.stated(run.evaluation_share) if run.evaluation_share is not None else default("evaluation_share")
-    return Range(*(s / (1.0 - s) for s in (share.low, share.typical, share.high)), share.source)
+    low, typical, high = (s / (1.0 - s) for s in (share.low, share.typical, share.high))
+    return Range(low, typical, high, share.source)
 
 
 def checkpoint_gb(work: Work) -> float:

@@ -31,7 +31,7 @@ def young_interval(hazard: Figure, write: Figure) -> Floats:
     """
     rate = np.asarray(hazard, float)
     with np.errstate(divide="ignore"):
-        return np.sqrt(2.0 * np.asarray(write, float) / rate)
+        return np.asarray(np.sqrt(2.0 * np.asarray(write, float) / rate), float)
 
 
 def best_interval(hazard: Figure, write: Figure) -> Floats:
@@ -53,7 +53,7 @@ def best_interval(hazard: Figure, write: Figure) -> Floats:
 def expected_interruptions(work: Figure, hazard: Figure, interval: Figure, write: Figure) -> Floats:
     """Interruptions until `work` hours of useful work are done."""
     segments, length = segments_of(work, interval, write)
-    return segments * np.expm1(np.asarray(hazard, float) * length)
+    return np.asarray(segments * np.expm1(np.asarray(hazard, float) * length), float)
 
 
 def expected_hours(work: Figure, hazard: Figure, interval: Figure, write: Figure, down: Figure) -> Floats:
@@ -67,7 +67,7 @@ def expected_hours(work: Figure, hazard: Figure, interval: Figure, write: Figure
     risk = np.minimum(rate * length, 600.0)  # beyond it the answer overflows; a run that never ends either way
     # (e^r - 1) / hazard = length x (e^r - 1) / r, which has a limit where the hazard is 0
     stretch = np.where(risk > SMALL, np.expm1(risk) / np.where(risk > SMALL, risk, 1.0), 1.0)
-    return segments * (length * stretch + np.expm1(risk) * np.asarray(down, float))
+    return np.asarray(segments * (length * stretch + np.expm1(risk) * np.asarray(down, float)), float)
 
 
 def segments_of(work: Figure, interval: Figure, write: Figure) -> tuple[Floats, Floats]:
