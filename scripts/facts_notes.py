@@ -111,6 +111,11 @@ def read_notes(row: Row) -> None:
         row["global_batch"] = str(int(float(tokens) * float(row["gpus"])))
     if "audio samples" in notes and row["unit"] == "audio-samples/s":
         row["units_per_sample"] = "8000" if "8000" in notes else ""
+    if row["source"].startswith("QwenLM/Qwen@") and row["mem_gib_per_gpu"]:
+        printed = float(row["mem_gib_per_gpu"])
+        row["mem_gib_per_gpu"] = f"{printed * 1e9 / 2**30:.2f}"
+        said = f"mem_gib_per_gpu was {printed:g}: decimal GB, as 81.0 on a card of 80 GiB shows"
+        row["mended"] = "; ".join(filter(None, [row.get("mended", ""), said]))
     if "x" in row["image_size"]:
         width, height = row["image_size"].split("x")
         square = round((float(width) * float(height)) ** 0.5, 1)
