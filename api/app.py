@@ -36,6 +36,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         version=_version(),
         docs_url=None,  # the framework's page loads scripts from elsewhere; ours works without a network
         redoc_url=None,
+        redirect_slashes=False,  # a redirect would repeat whatever Host header the client sent
         responses={"4XX": problem, "5XX": problem},
     )
     app.state.settings = configured

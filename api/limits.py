@@ -19,6 +19,10 @@ class BodyLimit:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        stated = dict(scope["headers"]).get(b"content-length", b"0")
+        if stated.isdigit() and int(stated[:20]) > self.limit:
+            await too_large(scope["path"], self.limit)(scope, receive, send)
+            return
         body = bytearray()
         while True:
             message = await receive()

@@ -128,7 +128,7 @@ def _validation(request: Request, error: RequestValidationError) -> JSONResponse
     problems = [
         FieldProblem(
             field=_printable(".".join(map(str, e["loc"][1:] if len(e["loc"]) > 1 else e["loc"]))),
-            message=_printable(e["msg"]),
+            message="no such parameter" if e["type"] == "extra_forbidden" else _printable(e["msg"]),
             value=_value(e.get("input")),
             nearest=_nearest(request, e),
         )

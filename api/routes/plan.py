@@ -1,13 +1,15 @@
-"""What will it cost, how long will it take, does it fit? Each question is answered by one domain function."""
+"""What will it cost, how long will it take, does it fit? Three questions, each answered by one domain function."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter, Depends
 
 from api import examples
-from api.deps import Asked, Heavy, Now, Priced, only_json
+from api.deps import Asked, Configured, Heavy, Now, Priced, only_json
+from api.predictions import RowsIn, RowsOut
 from estimator import estimate, plan
 from estimator.documents import EstimateDocument, PlanDocument
+from estimator.predict import predict_rows
 
 router = APIRouter(prefix="/v1", tags=["plan"], dependencies=[Depends(only_json)])
 
@@ -24,3 +26,9 @@ async def post_estimate(asked: Asked, prices: Priced, now: Now, heavy: Heavy) ->
     """The workload on each GPU of `constraints.gpus` (and `own`), in that order: time, memory, and why."""
     kinds = asked.constraints.accelerators
     return await heavy.run(lambda: estimate(asked, offers=prices.table(now, kinds), now=now))
+
+
+@router.post("/predict", operation_id="predict", openapi_extra=examples.PREDICT)
+async def post_predict(asked: RowsIn, settings: Configured, heavy: Heavy) -> RowsOut:
+    """Training throughput of every row with its 80% interval; a row that cannot be predicted says so in `error`."""
+    return RowsOut(rows=await heavy.run(predict_rows, asked.texts(settings.max_predict_rows)))

@@ -26,6 +26,12 @@ def test_an_unknown_page_names_the_nearest(client: TestClient) -> None:
     assert body["instance"] == "/v1/gpu"
 
 
+def test_no_answer_repeats_the_host_that_the_client_claims(client: TestClient) -> None:
+    answer = client.get("/v1/gpus/", headers={"host": "elsewhere.example"}, follow_redirects=False)
+    assert problem(answer)["status"] == 404
+    assert "elsewhere" not in str(answer.headers) + answer.text
+
+
 def test_a_method_that_a_page_lacks_names_the_one_it_has(client: TestClient) -> None:
     answer = client.put("/v1/gpus")
     assert problem(answer)["status"] == 405
