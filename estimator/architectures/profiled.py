@@ -66,8 +66,8 @@ def rough(facts: ModelFacts, *, seq_len: float | None = None, image_size: float 
     """The work of a sample before any measurement was looked at, from the number of parameters alone.
 
     With a stated length each parameter meets each token once; else it is met `REUSE` times a sample (in proportion to
-    the pixels where the facts know at which size). `tokens` is what a sample counts in the unit of its measurements (frames,
-    audio samples, tokens of a sentence pair).
+    the pixels where the facts know at which size). `tokens` is what a sample counts in the unit of its measurements
+    (frames, audio samples, tokens of a sentence pair).
     """
     params = facts.params_m * 1e6 if facts.params_m else PARAMS
     pixels = (image_size / facts.image_size) ** 2 if image_size and facts.image_size else 1.0
