@@ -67,7 +67,8 @@ def shape_of(facts: ModelFacts) -> Shape:
     """The shape of a model, completed where the facts have gaps; WorkloadError when not even the size is known.
 
     From the size alone: params = 12 L h^2 with h / L = 64 (0.1B) to 128 (7B and more), the aspect of the published
-    GPT-3, Llama and OPT families; head width 128 (64 below a width of 2048); vocabulary of GPT-2.
+    GPT-3, Llama and OPT families; head width 128 (64 below a width of 2048); vocabulary of GPT-2, less where the table
+    would hold more than 40% of the parameters.
     """
     params = (facts.params_m or 0.0) * 1e6
     known = facts.layers and facts.hidden
@@ -93,7 +94,7 @@ def shape_of(facts: ModelFacts) -> Shape:
         head_dim=head_dim,
         ffn=facts.ffn_hidden or (8.0 / 3.0 if gated else 4.0) * hidden,
         gated=gated,
-        vocab=facts.vocab or DEFAULT_VOCAB,
+        vocab=facts.vocab or (DEFAULT_VOCAB if known else min(DEFAULT_VOCAB, 0.4 * params / hidden)),
         tied=True if facts.tied_embeddings is None else bool(facts.tied_embeddings),
         causal=facts.kind != "encoder",
         assumed=not known,

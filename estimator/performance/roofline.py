@@ -47,7 +47,8 @@ class DeviceTime:
     matmul: Seconds  # dense matrices, experts, grouped convolutions and attention
     memory: Seconds  # elementwise, dequantisation, weight reads
     optimizer: Seconds
-    host: Seconds
+    host: Seconds  # launches
+    fixed: float | Seconds  # host time a step, whatever its work
 
 
 def format_code(name: str) -> float:
@@ -127,5 +128,4 @@ def device_time(work: Work, hardware: Hardware, layout: Layout, run: Execution, 
 
     loops = work.kernels + run.plain * EXPERT_KERNELS * work.experts * work.layers
     host = micros * loops / layout.pipeline * (matrix * c.launch_us * 1e-6) * np.where(run.plain, c.plain, 1.0)
-    host = host + c.step_ms * 1e-3
-    return DeviceTime(matmul, memory, optimizer, host)
+    return DeviceTime(matmul, memory, optimizer, host, c.step_ms * 1e-3)

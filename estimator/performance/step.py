@@ -59,12 +59,11 @@ def step_time(
     c = constants if constants is not None else fitted()
     device = device_time(work, hardware, layout, run, c)
     wire = traffic(work, hardware, layout, run.value_bytes, c)
-    gpu = device.matmul + device.memory + device.optimizer
-    square = gpu * gpu
-    host_square = device.host * device.host
-    busy = np.sqrt(np.sqrt(square * square + host_square * host_square))
+    micro = device.matmul + device.memory  # of all micro-batches
+    gpu = micro + device.optimizer
+    busy = _join(gpu, device.host + device.fixed)
     stretch = c.bubble * (layout.pipeline - 1.0) / (layout.grad_accum * layout.virtual_stages)
-    bubble = (busy + wire.blocking) * stretch
+    bubble = (_join(micro, device.host) + wire.blocking) * stretch
     core = busy + wire.blocking + bubble
     moved = _norm(core, wire.hidden, c.overlap)
     loaded = _input(work, hardware, layout, c)
@@ -78,6 +77,12 @@ def step_time(
         input=total - moved,
         total=total,
     )
+
+
+def _join(device: Seconds, host: Seconds) -> Seconds:
+    """Device and host side by side: (device^4 + host^4)^(1/4)."""
+    a, b = device * device, host * host
+    return np.asarray(np.sqrt(np.sqrt(a * a + b * b)))
 
 
 def _norm(a: Seconds, b: Seconds, p: float | Seconds) -> Seconds:

@@ -1,0 +1,140 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks_db.gpus import gpu
+from benchmarks_db.models import resolve_model
+from estimator.architectures.transformer import work
+from estimator.hardware import Hardware, hardware_of
+from estimator.layouts import Layout
+from estimator.performance import BOUNDS, Execution, execution_of, step_time
+from estimator.precision import rate
+from estimator.terms import BoundBy, Method, Recompute, Sharding
+
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
+
+MODELS = ("gpt2-124m", "llama3-8b", "llama3-70b", "mixtral-8x7b", "qwen3-30b-a3b")
+CARDS = ("T4", "L4", "RTX-4090", "A100-SXM4-80GB", "H100-SXM5-80GB", "B200-SXM-180GB", "MI300X")
+
+
+def machine(name="A100-SXM4-80GB", nodes=1.0, form=None, per_node=8.0):
+    card = gpu(name)
+    return hardware_of(
+        [card], [rate(form or ("bf16" if card.bf16_tflops else "fp16"), card)], gpus_per_node=per_node, nodes=nodes
+    )
+
+
+degrees = st.sampled_from([1.0, 2.0, 4.0, 8.0])
+layouts = st.builds(
+    Layout,
+    micro_batch=st.sampled_from([1.0, 2.0, 8.0, 32.0]),
+    grad_accum=st.sampled_from([1.0, 3.0, 16.0, 128.0]),
+    data=st.sampled_from([1.0, 2.0, 8.0, 64.0]),
+    tensor=degrees,
+    pipeline=degrees,
+    context=degrees,
+    expert=st.sampled_from([1.0, 2.0]),
+    sharding=st.sampled_from(list(Sharding)),
+    recompute=st.sampled_from(list(Recompute)),
+)
+works = st.builds(
+    lambda name, seq, method: work(resolve_model(name).model, seq_len=seq, method=method),
+    st.sampled_from(MODELS),
+    st.sampled_from([128, 2048, 32768]),
+    st.sampled_from(list(Method)),
+)
+
+
+@given(works, layouts, st.sampled_from(CARDS))
+def test_every_step_is_finite_positive_and_the_sum_of_its_terms(made, layout, card):
+    step = step_time(made, machine(card, nodes=4.0), layout)
+    assert np.all(np.isfinite(step.total))
+    assert np.all(step.total > 0)
+    terms = step.compute + step.memory + step.launch + step.communication + step.pipeline + step.input
+    assert terms == pytest.approx(step.total)
+    assert np.all(np.array([step.compute, step.memory, step.pipeline, step.input]) >= 0)
+    again = step_time(made, machine(card, nodes=4.0), layout)
+    assert np.array_equal(step.total, again.total)
+
+
+def scaled(hardware: Hardware, **factors: float) -> Hardware:
+    return replace(hardware, **{name: getattr(hardware, name) * factor for name, factor in factors.items()})
+
+
+@given(works, layouts, st.sampled_from(["memory_gbps", "link_gbps", "nic_gbps"]))
+def test_more_bandwidth_is_never_slower(made, layout, what):
+    base = machine(nodes=8.0)
+    assert np.all(
+        step_time(made, scaled(base, **{what: 2.0}), layout).total <= step_time(made, base, layout).total + 1e-12
+    )
+
+
+@given(works, layouts)
+def test_a_faster_matrix_unit_is_never_slower(made, layout):
+    base = machine(nodes=8.0)
+    fast = scaled(base, matmul_tflops=2.0, half_tflops=2.0)
+    assert np.all(step_time(made, fast, layout).total <= step_time(made, base, layout).total * (1 + 1e-9))
+
+
+@given(works, layouts, st.sampled_from(["micro_batch", "grad_accum"]))
+def test_more_work_in_a_step_never_takes_less_time(made, layout, what):
+    base = machine(nodes=8.0)
+    larger = replace(layout, **{what: getattr(layout, what) * 2.0})
+    assert np.all(step_time(made, base, larger).total >= step_time(made, base, layout).total * (1 - 1e-9))
+
+
+@given(works, layouts)
+def test_recomputing_everything_is_never_faster_than_nothing(made, layout):
+    base = machine(nodes=8.0)
+    none, full = (step_time(made, base, replace(layout, recompute=r)).total for r in (Recompute.NONE, Recompute.FULL))
+    assert np.all(full >= none)
+
+
+def test_one_call_of_many_candidates_equals_many_calls_of_one():
+    made = work(resolve_model("llama3-8b").model)
+    micro = np.array([1.0, 2.0, 4.0, 8.0])
+    many = step_time(made, machine(), Layout(micro_batch=micro, data=8.0)).total
+    one = [float(step_time(made, machine(), Layout(micro_batch=m, data=8.0)).total[0]) for m in micro]
+    assert many.tolist() == one
+
+
+def bound(step):
+    return BOUNDS[int(step.bound_by[0])]
+
+
+def test_what_bounds_a_step_is_what_physics_says():
+    large = work(resolve_model("llama3-8b").model, seq_len=4096)
+    assert bound(step_time(large, machine(), Layout(micro_batch=4.0, data=8.0))) is BoundBy.COMPUTE
+    tiny = work(resolve_model("gpt2-124m").model, seq_len=64)
+    assert bound(step_time(tiny, machine("H100-SXM5-80GB"), Layout())) is BoundBy.LAUNCH
+    slow = replace(machine(nodes=8.0), nic_gbps=np.array([0.1]))
+    spread = Layout(micro_batch=1.0, data=64.0, sharding=Sharding.ZERO3)
+    assert bound(step_time(large, slow, spread)) is BoundBy.COMMUNICATION
+
+
+def test_a_second_node_on_slow_ethernet_can_be_slower_than_one():
+    made = work(resolve_model("llama3-8b").model, seq_len=1024)
+    one = step_time(made, machine("A10G", per_node=4.0), Layout(data=4.0, sharding=Sharding.ZERO3)).total[0] / 4
+    two = replace(machine("A10G", nodes=2.0, per_node=4.0), nic_gbps=np.array([0.3]))
+    assert step_time(made, two, Layout(data=8.0, sharding=Sharding.ZERO3)).total[0] / 8 > one
+
+
+def test_quantised_bases_pay_for_dequantisation_and_plain_stacks_for_their_host():
+    made = work(resolve_model("llama3-8b").model, seq_len=512, method=Method.LORA)
+    base, four, plain = (
+        step_time(made, machine(), Layout(), execution=e).total[0]
+        for e in (Execution(), Execution(quantised=1.0), Execution(plain=1.0))
+    )
+    assert four > base
+    assert plain > base
+
+
+def test_a_request_resolves_to_an_execution():
+    run = execution_of(precision="fp8", method=Method.PRETRAIN)
+    assert (run.value_bytes, run.format, run.plain) == (2.0, 1.0, 0.0)
+    assert execution_of(precision="fp32", method=Method.QLORA).value_bytes == 4.0
+    assert execution_of(precision="bf16", method=Method.QLORA).quantised == 1.0
