@@ -145,30 +145,60 @@ def fit(
         ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Constants and residuals alone, no intervals.")] = False,
+    runs: Annotated[bool, typer.Option("--runs", help="Whole runs alone: their factors and intervals.")] = False,
 ) -> None:
     """Fit the performance model on the measurements; needs the extra `fit` (scipy) and some minutes."""
     from estimator.cli.errors import note
+    from estimator.evaluate_runs import write_kinds
 
+    if runs:
+        note(f"wrote {write_kinds(output)}")
+        return
     _need_scipy()
     from estimator.performance.constants import PARAMETERS
     from estimator.performance.fitting import run
 
     document = run(intervals=not quick, path=output or PARAMETERS)
     note(f"wrote {output or PARAMETERS}; data {str(document['fingerprint'])[:12]}")
+    if output is None:  # whole runs rest on the fit that has just changed
+        note(f"wrote {write_kinds()}")
 
 
 @benchmarks.command()
-def evaluate(format: FormatOption = None, output: OutputOption = None) -> None:
+def evaluate(
+    runs: Annotated[bool, typer.Option("--runs", help="Whole published runs, by kind of run.")] = False,
+    format: FormatOption = None,
+    output: OutputOption = None,
+) -> None:
     """Cross-validate on held-out models, GPUs and sources, beside a constant utilisation, and print the errors.
 
-    Needs the extra `fit` (scipy) and some minutes.
+    Needs the extra `fit` (scipy) and some minutes; with --runs neither.
     """
+    if runs:
+        _evaluate_runs(format, output)
+        return
     _need_scipy()
     from estimator.evaluate import FORMATS
     from estimator.evaluate import evaluate as report
 
     how = chosen_format(format, output)
     emit(FORMATS.get(how, FORMATS["markdown"])(report()), output)
+
+
+def _evaluate_runs(format: str | None, output: Path | None) -> None:
+    from estimator.cli.catalogue import listing
+    from estimator.evaluate_runs import as_rows, evaluate_runs
+
+    columns = (
+        Column("kind of run", lambda r: str(r["kind"])),
+        Column("runs", lambda r: str(r["runs"]), right=True),
+        Column("groups", lambda r: str(r["groups"]), right=True),
+        Column("median error %", lambda r: figure(r["median_error_percent"]), right=True),
+        Column("p90 error %", lambda r: figure(r["p90_error_percent"]), right=True),
+        Column("80% interval holds %", lambda r: figure(r["interval_holds_percent"]), right=True),
+        Column("interval x/÷", lambda r: figure(r["interval_factor"]), right=True),
+    )
+    listing("runs", as_rows(evaluate_runs()), columns, format, output, False)
 
 
 def _need_scipy() -> None:

@@ -264,6 +264,44 @@ def test_each_failure_has_its_exit_code(capsys: pytest.CaptureFixture[str], erro
     assert capsys.readouterr().err == f"error: {error}\n"
 
 
+def test_predict_keeps_order_and_columns(quiet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (quiet / "rows.csv").write_text(
+        "mine,model,gpu,gpus,precision,micro_batch,seq_len,unit\n"
+        "a,llama3-8b,A100-SXM4-80GB,8,bf16,1,2048,tokens/s\n"
+        "b,llama3-8b,H1000,8,bf16,1,2048,tokens/s\n"
+        "c,resnet50,V100-SXM2-16GB,1,fp16,128,,samples/s,one,too,many\n"
+        "d,resnet50,V100-SXM2-16GB,1,fp16,128,,\n"
+    )
+    assert run(["predict", "rows.csv", "-o", "out.csv"]) == 0
+    assert "2 of 4 rows predicted, 2 with an error" in capsys.readouterr().err
+    rows = list(csv.DictReader(io.StringIO((quiet / "out.csv").read_text())))
+    assert [row["mine"] for row in rows] == ["a", "b", "c", "d"]
+    assert list(rows[0])[:8] == ["mine", "model", "gpu", "gpus", "precision", "micro_batch", "seq_len", "unit"]
+    assert list(rows[0])[8:] == [
+        "predicted_throughput", "predicted_low", "predicted_high", "predicted_unit", "predicted_memory_gib", "fits",
+        "bound_by", "evidence", "error",
+    ]  # fmt: skip
+    assert [bool(row["error"]) for row in rows] == [False, True, True, False]
+    assert "line 4: 11 cells under 8 headers" in rows[2]["error"]
+    assert float(rows[0]["predicted_low"]) <= float(rows[0]["predicted_throughput"]) <= float(rows[0]["predicted_high"])
+
+
+def test_predict_runs_adds_hours_and_dollars(quiet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (quiet / "runs.csv").write_text(
+        "model,task,samples_m,gpu,gpus,precision,price_basis\nresnet50,image-classification,115,V100,8,fp16,$3/h\n"
+    )
+    rows = json.loads(output(capsys, "predict", "runs.csv", "--runs", "--format", "json"))["rows"]
+    hours, dollars = float(rows[0]["predicted_hours_p50"]), float(rows[0]["predicted_cost_usd_p50"])
+    assert dollars == pytest.approx(3 * hours, rel=1e-4)
+
+
+@pytest.mark.parametrize("content", ["", "\n", "model,model\na,b\n"])
+def test_a_sheet_that_is_none_is_refused(quiet: Path, capsys: pytest.CaptureFixture[str], content: str) -> None:
+    (quiet / "rows.csv").write_text(content)
+    assert run(["predict", "rows.csv"]) == 2
+    assert capsys.readouterr().err.startswith("error: ROWS: rows.csv ")
+
+
 def test_a_value_cannot_move_the_cursor(quiet: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plan", "--model", "\x1b[2Jevil\nerror: fake", "--tokens", "5M"]) == 2
     err = capsys.readouterr().err
