@@ -1,7 +1,7 @@
 """How well are whole published runs predicted, by kind of run, and what factor and interval do they ask for?
 
 Groups (one source's runs of one model on one GPU) weigh the same whatever their number; a run is judged with a factor
-and an interval that its source took no part in, or its group where one or two sources state the whole kind (MLPerf, DAWNBench).
+and an interval that its source took no part in, or its group where one or two sources state the whole kind (MLPerf).
 """
 
 from __future__ import annotations
