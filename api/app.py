@@ -12,7 +12,7 @@ from api.deps import Planners
 from api.limits import BodyLimit
 from api.market import Prices
 from api.problems import Problem
-from api.routes import catalogue, health, manual, plan
+from api.routes import catalogue, cells, health, manual, plan, tables
 from api.settings import Settings, from_environment
 from benchmarks_db.errors import EstimatorError
 
@@ -44,7 +44,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.planners = Planners(configured.planners)
     app.add_middleware(BodyLimit, limit=configured.max_body_bytes)
     problems.install(app)
-    for room in (plan, catalogue, health, manual):
+    for room in (plan, catalogue, cells, tables, health, manual):
         app.include_router(room.router)
     return app
 

@@ -1,0 +1,188 @@
+"""What is the answer to a question of flat keys? One plan for each distinct question and state of the prices.
+
+A sheet asks the same question many times: once for the cost, once for the hours, and again at every refresh. The
+answers are kept until the prices change, so 500 cells cost as many plans as there are different questions in them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import datetime
+from threading import Lock
+
+from benchmarks_db.errors import EstimatorError, NoFeasiblePlan, UnknownName, WorkloadError
+from estimator.evidence import Measured
+from estimator.planner import plan
+from estimator.request_sections import split_gpu
+from estimator.sheets.values import CELL_VALUES, Value, values_of
+from estimator.terms import Verdict
+from estimator.workload import Workload, nested
+from pricing.offers import OfferTable
+
+MOST_KEPT = 8192
+Question = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Market:
+    """The offers of a moment, and a name that changes when they do."""
+
+    offers: OfferTable
+    now: datetime
+    state: str
+
+
+def market_at(offers: OfferTable, now: datetime) -> Market:
+    """The offers with the name of their state."""
+    return Market(offers, now, price_state(offers))
+
+
+def price_state(offers: OfferTable) -> str:
+    """A fingerprint of everything a plan reads of the offers: equal exactly when prices, dates and places are."""
+    digest = hashlib.blake2b(digest_size=16)
+    for array in (offers.usd_per_hour, offers.observed, offers.ranked, offers.type_index):
+        digest.update(array.tobytes())
+    for name in sorted(offers.codes):
+        digest.update(offers.codes[name].tobytes())
+        digest.update("\0".join(offers.names[name]).encode())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The figures of the cheapest plan, or why there is none."""
+
+    values: Mapping[str, Value]
+    error: EstimatorError | None = None
+
+    def value(self, name: str, now: datetime) -> Value:
+        """One figure; the age of the price counts to `now`. Raises what stood in the way of a plan."""
+        if self.error is not None and self.values.get(name) is None:
+            raise self.error
+        seen = self.values.get("price_date")
+        if name == "price_age_hours" and isinstance(seen, datetime):
+            return max(0.0, (now - seen).total_seconds() / 3600.0)
+        return self.values.get(name)
+
+
+class Answers:
+    """Answers by question, the latest `most` of them; safe to ask from several threads at once."""
+
+    def __init__(self, measured: Measured = (), most: int = MOST_KEPT) -> None:
+        self._measured = measured
+        self._most = most
+        self._lock = Lock()
+        self._kept: OrderedDict[tuple[str, Question], Future[Answer]] = OrderedDict()
+        self.planned = 0
+
+    def known(self, question: Question, market: Market) -> Answer | None:
+        """The answer if it is at hand, without any work."""
+        with self._lock:
+            future = self._kept.get((market.state, question))
+        return future.result() if future is not None and future.done() else None
+
+    def ask(self, question: Question, market: Market) -> Answer:
+        """The answer; who asks the same while it is worked out waits for it."""
+        key = (market.state, question)
+        with self._lock:
+            future = self._kept.get(key)
+            mine = future is None
+            if future is None:
+                future = self._kept[key] = Future()
+                self.planned += 1
+                while len(self._kept) > self._most:
+                    self._kept.popitem(last=False)
+            else:
+                self._kept.move_to_end(key)
+        if mine:
+            try:
+                future.set_result(answered(question, market, self._measured))
+            except BaseException as fault:
+                with self._lock:
+                    self._kept.pop(key, None)
+                future.set_exception(fault)
+                raise
+        return future.result()
+
+
+def question_of(flat: Mapping[str, object]) -> Question:
+    """Flat keys in one order, without blanks; `gpu` and `gpus` as two columns become one `GPU:COUNT`.
+
+    >>> question_of({"gpus": 8, "gpu": "H100", "model": "llama3-8b", "region": ""})
+    (('gpu', 'H100:8'), ('market', 'on-demand'), ('model', 'llama3-8b'))
+    """
+    given = {key: str(value).strip() for key, value in flat.items() if value is not None and str(value).strip()}
+    _count_of_gpus(given)
+    if not {"market", "markets", "constraints.markets"} & given.keys():
+        given["market"] = "on-demand,own" if "own" in given else "on-demand"
+    return tuple(sorted(given.items()))
+
+
+def _count_of_gpus(given: dict[str, str]) -> None:
+    """A column of counts beside a column of names."""
+    count = given.get("gpus", "")
+    if not count.replace(".", "", 1).isdigit():
+        return
+    gpu = given.get("gpu")
+    if gpu is None:
+        raise WorkloadError(f"{count} GPUs of which kind?", field="gpu", nearest=(f"H100:{count}",))
+    name, said = split_gpu(gpu)
+    if said is not None and said != float(count):
+        raise WorkloadError(f"{gpu} and {count} GPUs contradict each other", field="gpus", value=count)
+    del given["gpus"]
+    given["gpu"] = f"{name}:{float(count):g}"
+
+
+def workload_of(question: Question) -> Workload:
+    """The request of a question: the cheapest plan alone."""
+    without_files(dict(question))
+    for key, value in question:
+        if key in ("top", "sort") or key.startswith("options"):
+            raise WorkloadError("a cell is the cheapest plan", field=key, value=value)
+    return Workload.model_validate(nested(dict(question) | {"top": 1, "sort": "cost"}))
+
+
+def without_files(flat: Mapping[str, str]) -> None:
+    """Refuse keys that name files of this machine: neither a cell nor a URL may open them."""
+    for key in ("hf_config", "measured"):
+        if key in flat:
+            raise WorkloadError("files are read on the command line only", field=key, value=flat[key])
+
+
+def answered(question: Question, market: Market, measured: Measured) -> Answer:
+    """Plan once. What is wrong with the question is part of the answer, as is what no plan satisfies."""
+    try:
+        document = plan(workload_of(question), offers=market.offers, now=market.now, measured=measured)
+    except EstimatorError as error:
+        return Answer({}, error)
+    if document.plans:
+        return Answer(values_of(document.plans[0]))
+    hint = f": {document.hints[0]}" if document.hints else ""
+    none = NoFeasiblePlan(f"no plan satisfies the request, {document.binding} stands in the way{hint}")
+    fits: dict[str, Value] = {"fits": Verdict.NO.value} if document.binding == "memory" else {}
+    return Answer(fits, none)
+
+
+def value_named(name: str) -> str:
+    """A name of `CELL_VALUES`; UnknownName with the nearest otherwise."""
+    word = name.strip().casefold().replace("-", "_")
+    if word not in CELL_VALUES:
+        raise UnknownName("value", name, CELL_VALUES, field="value")
+    return word
+
+
+def one_line(error: EstimatorError) -> str:
+    """A failure as one readable line: `unknown GPU 'H1000', did you mean H100`."""
+    lines = []
+    for one in getattr(error, "errors", (error,)):
+        field = one.field or ""
+        named = field.rpartition(".")[2].removesuffix("s").casefold() in one.message.casefold()
+        where = "" if not field or named else f"{field}: "
+        hint = f", did you mean {' or '.join(one.nearest)}" if one.nearest else ""
+        lines.append(f"{where}{one.message}{hint}")
+    text = "; ".join(lines)
+    return "".join(c if c.isprintable() else " " for c in text)[:1000]

@@ -1,0 +1,46 @@
+"""Can a name that somebody typed run as a formula? Not after this: text is made plain before it goes into a sheet."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+LEADERS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""What makes a spreadsheet read a cell as a formula; the wide forms count in East Asian locales."""
+
+NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)*|\.\d+)([eE][+-]?\d+)?%?")
+CONTROLS = dict.fromkeys(c for c in range(32) if chr(c) not in "\t\r\n")
+BOM = "\ufeff"
+
+
+def neutral(text: str) -> str:
+    """The text with an apostrophe in front where a spreadsheet would take it for a formula; numbers stay numbers.
+
+    >>> neutral("=HYPERLINK(A1)"), neutral("-12.5"), neutral("llama3-8b")
+    ("'=HYPERLINK(A1)", '-12.5', 'llama3-8b')
+    """
+    text = text.translate(CONTROLS)
+    if not text.lstrip(" ").startswith(LEADERS) or NUMBER.fullmatch(text):
+        return text
+    return "'" + text
+
+
+def csv_lines(rows: Iterable[Sequence[str]], *, bom: bool = False) -> Iterator[str]:
+    """Rows as RFC 4180 lines (CRLF), each cell made plain; with a byte order mark for Excel when asked."""
+    if bom:
+        yield BOM
+    line = _Line()
+    writer = csv.writer(line, lineterminator="\r\n")
+    for row in rows:
+        writer.writerow([neutral(cell) for cell in row])
+        yield line.text
+
+
+class _Line:
+    """What the CSV writer wrote last."""
+
+    text = ""
+
+    def write(self, text: str) -> None:
+        self.text = text
