@@ -64,6 +64,9 @@ class MemoryDocument(_Document):
     used: float | None = Field(description="None where the activations of the model are not known")
     capacity: float | None
     verdict: Verdict
+    margin: float | None = Field(default=None, description="capacity less used")
+    probability: float | None = Field(default=None, description="that it fits, by the uncertainty of the memory model")
+    phases: dict[str, float] = Field(default_factory=dict, description="GiB per GPU at the worst moment of each phase")
     parts: dict[str, float] = Field(default_factory=dict, description="GiB per GPU by component; they sum to `used`")
 
 
@@ -168,6 +171,17 @@ class PlanEntry(EstimateEntry):
     other_offers: int = Field(default=0, description="places that rent the same type in the same market, no cheaper")
 
 
+class PolicyDocument(_Document):
+    """The cheapest spot plan under another policy, beside the same machines on demand."""
+
+    policy: str = Field(description="wait, fallback-after-N or on-demand")
+    hours: Interval
+    cost_usd: Interval
+    expected_cost_usd: float
+    expected_interruptions: float
+    probability_deadline: float | None
+
+
 class FrontierPoint(_Document):
     """One point of the exact time-against-cost front over all feasible plans."""
 
@@ -195,6 +209,9 @@ class PlanDocument(_Document):
     assumptions: list[str] = Field(default_factory=list)
     warnings: list[str] = Field(default_factory=list)
     hints: list[str] = Field(default_factory=list, description="what would make a refused workload possible")
+    policies: list[PolicyDocument] = Field(
+        default_factory=list, description="what to do about interruptions, for the best spot plan shown"
+    )
     tradeoffs: list[str] = Field(default_factory=list, description="what more time or more money would buy")
 
 

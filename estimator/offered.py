@@ -6,13 +6,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
+from operator import contains, eq
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks_db.errors import UnknownName
 from benchmarks_db.gpus import resolve_gpu
-from estimator.request_sections import Constraints, split_gpu
+from estimator.request_sections import Constraints, Quota, split_gpu
 from pricing.offers import Market, OfferTable, PriceState
 from pricing.regions import region_filter, resolve_cloud
 
@@ -71,6 +73,10 @@ def offered(table: OfferTable, constraints: Constraints, gpus: GpuFilter) -> Off
         tests.append(("region", own | _in_regions(table, constraints.regions)))
     if constraints.zones is not None:
         tests.append(("zone", own | _matches(table, "zone", constraints.zones)))
+    if constraints.exclude_regions is not None:
+        tests.append(("region", own | ~_in_regions(table, constraints.exclude_regions)))
+    if constraints.exclude_zones is not None:
+        tests.append(("zone", own | ~_matches(table, "zone", constraints.exclude_zones)))
     if constraints.instance_types is not None:
         tests.append(("instance-type", _matches(table, "instance_type", constraints.instance_types)))
     if constraints.markets is not None:
@@ -78,6 +84,9 @@ def offered(table: OfferTable, constraints: Constraints, gpus: GpuFilter) -> Off
         tests.append(("market", table.where("market", lambda market: market in markets)))
     if gpus:
         tests.append(("gpu", table.where_type("gpu", lambda gpu: gpu in gpus.counts)))
+    if constraints.quotas:
+        per_node = np.where(np.isfinite(table.gpus_per_node), table.gpus_per_node, 0.0)
+        tests.append(("quota", quota_gpus(table, constraints.quotas) >= np.maximum(per_node, 1e-9)))
     tests.append(("unpriced", ~table.where("state", lambda state: state == PriceState.UNPRICED)))
     tests.append(("old-price", table.ranked))
 
@@ -93,6 +102,30 @@ def offered(table: OfferTable, constraints: Constraints, gpus: GpuFilter) -> Off
             if gone == before:
                 last = reason
     return Offered(table.select(keep), removed, last)
+
+
+def quota_gpus(table: OfferTable, quotas: Sequence[Quota]) -> NDArray[np.float64]:
+    """The most GPUs that each offer may provide under the quotas, inf where none applies; shape (N,).
+
+    Raises UnknownName for a cloud or GPU that does not exist.
+    """
+    most = np.full(len(table), np.inf)
+    for number, quota in enumerate(quotas):
+        field = f"constraints.quotas.{number}"
+        applies = np.ones(len(table), dtype=bool)
+        if quota.cloud is not None:
+            cloud = resolve_cloud(quota.cloud, field=f"{field}.cloud")
+            applies &= table.where("cloud", partial(eq, cloud))
+        if quota.region is not None:
+            applies &= _in_regions(table, (quota.region,))
+        if quota.instance_type is not None:
+            applies &= _matches(table, "instance_type", (quota.instance_type,))
+        if quota.market is not None:
+            applies &= table.where("market", partial(eq, quota.market.value))
+        if quota.gpu is not None:
+            applies &= table.where_type("gpu", partial(contains, gpu_filter((quota.gpu,)).counts))
+        most = np.where(applies, np.minimum(most, quota.max_gpus), most)
+    return most
 
 
 def _in_regions(table: OfferTable, patterns: Sequence[str]) -> Mask:

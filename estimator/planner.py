@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks_db.errors import PricesUnavailable
-from estimator.documents import FrontierPoint, PlanDocument, PlanEntry
+from estimator.documents import FrontierPoint, Interval, PlanDocument, PlanEntry, PolicyDocument
 from estimator.evidence import Measured
 from estimator.explain import explained
 from estimator.job import Job, job_of
@@ -19,10 +20,13 @@ from estimator.offered import Offered, gpu_filter, offered
 from estimator.present import echo, entry_of
 from estimator.repair import repairs
 from estimator.request_fields import Sort
+from estimator.request_run import SpotPolicy
 from estimator.request_sections import Constraints
+from estimator.risk.hazard import hazards_of
+from estimator.risk.outcome import outcome_of
 from estimator.ways import Ways, alphabetical, ways_of
 from estimator.workload import Workload
-from pricing.offers import OfferTable, concatenate, current_offers
+from pricing.offers import Market, OfferTable, concatenate, current_offers
 from pricing.sources.own import own_machine, own_table
 
 Ints = NDArray[np.int64]
@@ -82,7 +86,13 @@ def plan(
     shown = shortlist(ways, ranking(ways, workload.options.sort), workload.options.top)
     plans = [_entry(job, ways, int(row), rank, moment, bool(front[row])) for rank, row in enumerate(shown, start=1)]
     return document.model_copy(
-        update={"plans": plans, "frontier": _frontier(ways, front), "rejected": dict(rejected), "tradeoffs": tradeoffs}
+        update={
+            "plans": plans,
+            "frontier": _frontier(ways, front),
+            "rejected": dict(rejected),
+            "tradeoffs": tradeoffs,
+            "policies": policies_of(job, ways, shown),
+        }
     )
 
 
@@ -182,19 +192,49 @@ def shortlist(ways: Ways, order: Ints, top: int) -> Ints:
 
     At most half of the list is given to such; the list stays in the order of the ranking.
     """
-    chosen = list(order[:top])
-    cloud = ways.table.codes["cloud"][ways.offer]
-    seen = {cloud[row] for row in chosen}
-    missing = []
-    for row in order[top:]:
-        if cloud[row] not in seen:
-            seen.add(cloud[row])
-            missing.append(row)
-    missing = missing[: top // 2]
-    kept = chosen[: top - len(missing)] if missing else chosen
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
-    return np.array(sorted([*kept, *missing], key=lambda row: place[row]), dtype=np.int64)
+    cloud = ways.table.codes["cloud"][ways.offer[order]]
+    _, best_of_cloud = np.unique(cloud, return_index=True)
+    kept = np.zeros(len(order), dtype=bool)
+    kept[np.sort(best_of_cloud)[: max(1, top // 2)]] = True
+    others = np.flatnonzero(~kept)[: max(0, top - int(kept.sum()))]
+    kept[others] = True
+    return order[kept]
+
+
+FALLBACKS = (1, 3)
+
+
+def policies_of(job: Job, ways: Ways, shown: Ints) -> list[PolicyDocument]:
+    """For the first spot plan shown: wait for capacity, fall back after one or three interruptions, or not use spot."""
+    spot = ways.table.where("market", lambda market: market == Market.SPOT)[ways.offer[shown]]
+    if not spot.any():
+        return []
+    first, limits = shown[spot][:1], job.workload.constraints
+    one = ways.plain.select(first)
+    calm = hazards_of(job.workload, ways.best.gpus[ways.found[first]], ways.nodes[first], np.zeros(1, dtype=bool))
+    cases = {"wait": replace(one, policy=SpotPolicy.WAIT)}
+    if np.isfinite(one.fallback_usd_per_hour).all():
+        cases |= {f"fallback-after-{k}": replace(one, policy=SpotPolicy.FALLBACK, fallback_after=k) for k in FALLBACKS}
+        cases["on-demand"] = replace(one, hazards=calm, usd_per_hour=one.fallback_usd_per_hour)
+    documents = []
+    for name, plain in cases.items():
+        found = outcome_of(plain, deadline=limits.deadline, budget=limits.budget, paths=1024)
+        chance = float(found.meets_deadline[0])
+        documents.append(
+            PolicyDocument(
+                policy=name,
+                hours=Interval(
+                    p10=float(found.hours_p10[0]), p50=float(found.hours_p50[0]), p90=float(found.hours_p90[0])
+                ),
+                cost_usd=Interval(
+                    p10=float(found.cost_p10[0]), p50=float(found.cost_p50[0]), p90=float(found.cost_p90[0])
+                ),
+                expected_cost_usd=float(found.cost_mean[0]),
+                expected_interruptions=float(found.interruptions[0]),
+                probability_deadline=None if np.isnan(chance) else chance,
+            )
+        )
+    return documents
 
 
 def tradeoffs_of(ways: Ways, kept: Mask) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from math import erf, sqrt
 from typing import Any
 
 import numpy as np
@@ -127,7 +128,7 @@ def hours_parts(ways: Ways, row: int) -> dict[str, float]:
     outcome = ways.outcome
     parts = {
         "start_up": float(outcome.start_up[row]),
-        "training": float(ways.training[row]),
+        "training": float(ways.plain.training[row]),
         "evaluation": float(outcome.evaluation[row]),
         "checkpoints": float(outcome.checkpoints[row]),
     }
@@ -140,7 +141,7 @@ def hours_parts(ways: Ways, row: int) -> dict[str, float]:
 def cost_parts(job: Job, ways: Ways, row: int, total: float) -> dict[str, float]:
     """Median dollars by part: machines, storage, egress and fees, failed attempts, tax."""
     cloud = ways.table.names["cloud"][ways.table.codes["cloud"][ways.offer[row]]]
-    extras = ways.extras[cloud].usd(float(ways.training[row]))
+    extras = ways.extras[cloud].usd(float(ways.plain.training[row]))
     untaxed = total / (1.0 + job.workload.bill.tax_percent / 100.0)
     machines = untaxed - sum(extras.values())
     good = machines / job.workload.run.attempts
@@ -150,9 +151,9 @@ def cost_parts(job: Job, ways: Ways, row: int, total: float) -> dict[str, float]
 
 def risk_of(ways: Ways, row: int, offer: Offer, *, priced: bool) -> RiskDocument:
     """What chance does to one way."""
-    outcome, hazards = ways.outcome, ways.hazards
+    outcome, hazards = ways.outcome, ways.plain.hazards
     interval = float(outcome.interval[row])
-    whole = interval >= float(ways.training[row] + outcome.evaluation[row]) * (1 - 1e-9)
+    whole = interval >= float(ways.plain.training[row] + outcome.evaluation[row]) * (1 - 1e-9)
     reclaimed = None
     if offer.market is Market.SPOT and offer.region is not None:
         fact = interruption(offer.cloud, offer.region, offer.instance_type)
@@ -201,14 +202,35 @@ def layout_of(found: Found, row: int) -> LayoutDocument:
 
 def memory_of(found: Found, row: int) -> MemoryDocument:
     """What one GPU holds, by component."""
-    used = _known(np.atleast_1d(found.memory.used)[row])
+    used, sigma = _known(np.atleast_1d(found.memory.used)[row]), _at(found.memory.sigma, row)
     capacity = _at(found.hardware.capacity_gib, row)
     return MemoryDocument(
         used=used,
         capacity=capacity,
         verdict=Verdict(VERDICTS[int(found.verdict[row])]),
+        margin=None if used is None else capacity - used,
+        probability=None if used is None or not sigma > 0 else 0.5 * (1.0 + erf((capacity - used) / sigma / sqrt(2.0))),
         parts={} if used is None else {name: _at(getattr(found.memory, name), row) for name in COMPONENTS},
+        phases={} if used is None else _phases(found, row),
     )
+
+
+def _phases(found: Found, row: int) -> dict[str, float]:
+    """GiB per GPU at the worst moment of each phase of a step, from the components of the account.
+
+    backward: everything; optimizer: activations and logits are gone; evaluation: no gradients and no stored
+    activations, logits of the same micro-batch; checkpoint: as the optimizer step (states are written shard by shard).
+    """
+    part = {name: _at(getattr(found.memory, name), row) for name in COMPONENTS}
+    whole = sum(part.values())
+    moving = part["activations"] + part["logits"]
+    held = whole - part["activations"]
+    return {
+        "backward": whole,
+        "optimizer": whole - moving,
+        "evaluation": held - part["gradients"],
+        "checkpoint": whole - moving,
+    }
 
 
 def utilisation(job: Job, found: Found, row: int, step: float, *, recomputed: bool) -> float | None:
@@ -236,7 +258,7 @@ def cautions(job: Job, ways: Ways, row: int, offer: Offer, price: PriceDocument)
     if ways.nodes[row] > 1 and _at(found.hardware.nic_kind, at) == NicKind.ETHERNET:
         notes.append("no RDMA between these nodes: multi-node scaling depends on the network actually given")
     if offer.market is Market.SPOT:
-        hazard = ways.hazards
+        hazard = ways.plain.hazards
         notes.append(
             f"spot: {hazard.low[row]:.2g} to {hazard.high[row]:.2g} interruptions an hour, as sources disagree; "
             "the search for capacity at the start is not counted"
@@ -247,11 +269,29 @@ def cautions(job: Job, ways: Ways, row: int, offer: Offer, price: PriceDocument)
         notes.append("the price is stale" + (f": {offer.note}" if offer.note else ""))
     if unknown := ways.extras[offer.cloud].unknown:
         notes.append(f"not in the total, price unknown: {', '.join(unknown)}")
+    if dearer := _dearer_than_on_demand(ways, row, offer):
+        notes.append(dearer)
     limits = job.workload.constraints
     chance = ways.outcome.meets_deadline[row]
     if limits.deadline is not None and chance < 0.9:
         notes.append(f"meets the deadline with a probability of {chance:.0%}")
     return notes
+
+
+def _dearer_than_on_demand(ways: Ways, row: int, offer: Offer) -> str | None:
+    """Says so where a spot way costs more in expectation than the same machines on demand."""
+    if offer.market is not Market.SPOT:
+        return None
+    table = ways.table
+    on_demand = table.where("market", lambda market: market == Market.ON_DEMAND)[ways.offer]
+    same = on_demand & (table.type_index[ways.offer] == table.type_index[ways.offer[row]])
+    same &= ways.nodes == ways.nodes[row]
+    if not same.any():
+        return None
+    spot, sure = float(ways.outcome.cost_mean[row]), float(ways.outcome.cost_mean[same].min())
+    if spot < sure:
+        return None
+    return f"spot is dearer in expectation than the same machines on demand: ${spot:,.2f} against ${sure:,.2f}"
 
 
 def _at(value: Any, row: int) -> float:

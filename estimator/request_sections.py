@@ -98,6 +98,37 @@ class Custom(Strict):
     unit: Literal["samples", "tokens", "images"] = "samples"
 
 
+def read_own(value: object) -> object:
+    """Own machines from `name=lab,gpu=RTX-3090,usd_per_hour=0.4`, one mapping, or a list of either."""
+    return _written(value, "name=lab,gpu=RTX-3090,gpus_per_node=8,usd_per_hour=0.4")
+
+
+def read_quotas(value: object) -> object:
+    """Quotas from `cloud=aws,gpu=H100,max_gpus=16`, one mapping, or a list of either."""
+    return _written(value, "cloud=aws,gpu=H100-SXM5-80GB,max_gpus=16")
+
+
+def _written(value: object, example: str) -> object:
+    if value is None:
+        return ()
+    items = [value] if isinstance(value, str | Mapping | Strict) else value
+    if not isinstance(items, list | tuple):
+        return value
+    return [_pairs(item, example) if isinstance(item, str) else item for item in items]
+
+
+def _pairs(text: str, example: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for part in text.split(","):
+        key, equals, value = part.partition("=")
+        if not equals or not key.strip() or not value.strip():
+            raise refused(f"{said(part)} is not key=value", (example,))
+        if key.strip() in found:
+            raise refused(f"{key.strip()} is given twice in {said(text)}")
+        found[key.strip()] = value.strip()
+    return found
+
+
 class OwnMachine(Strict):
     """Hardware the user already has, ranked beside the clouds; 0 USD an hour is allowed, None is unpriced.
 
@@ -140,6 +171,17 @@ class OwnMachine(Strict):
         return {**value, "gpu": name, "gpus_per_node": count}
 
 
+class Quota(Strict):
+    """At most so many GPUs where all the patterns match (what is left out matches everything); 0 closes a place."""
+
+    cloud: str | None = None
+    region: str | None = None
+    instance_type: str | None = None
+    gpu: str | None = None
+    market: Annotated[Market, choice(Market, MARKETS)] | None = None
+    max_gpus: Annotated[float, quantity(parse_count, 0, 1e7, zero=True)]
+
+
 class Constraints(Strict):
     """What a plan must keep to; names may hold `*` wildcards where they are patterns (regions, zones, types)."""
 
@@ -150,6 +192,9 @@ class Constraints(Strict):
     clouds: Names | None = None
     regions: Names | None = None
     zones: Names | None = None
+    exclude_regions: Names | None = None
+    exclude_zones: Names | None = None
+    quotas: Annotated[tuple[Quota, ...], BeforeValidator(read_quotas)] = ()
     gpus: Names | None = None
     instance_types: Names | None = None
     markets: Annotated[tuple[Annotated[Market, choice(Market, MARKETS)], ...] | None, BeforeValidator(listed)] = None
@@ -208,25 +253,3 @@ def split_gpu(text: str) -> tuple[str, float | None]:
             f"{said(text)} is not GPU[:COUNT] with a count above 0", field="gpus", value=text, nearest=("H100:8",)
         )
     return name.strip(), number
-
-
-def read_own(value: object) -> object:
-    """Own machines from `name=lab,gpu=RTX-3090,usd_per_hour=0.4`, one mapping, or a list of either."""
-    if value is None:
-        return ()
-    items = [value] if isinstance(value, str | Mapping | OwnMachine) else value
-    if not isinstance(items, list | tuple):
-        return value
-    return [_own_pairs(item) if isinstance(item, str) else item for item in items]
-
-
-def _own_pairs(text: str) -> dict[str, str]:
-    machine: dict[str, str] = {}
-    for part in text.split(","):
-        key, equals, value = part.partition("=")
-        if not equals or not key.strip() or not value.strip():
-            raise refused(f"{said(part)} is not key=value", ("name=lab,gpu=RTX-3090,gpus_per_node=8,usd_per_hour=0.4",))
-        if key.strip() in machine:
-            raise refused(f"{key.strip()} is given twice in {said(text)}")
-        machine[key.strip()] = value.strip()
-    return machine

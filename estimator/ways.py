@@ -13,7 +13,7 @@ from estimator.bill import Extras, extras_of
 from estimator.evidence import Evidenced, Measured, evidence_of
 from estimator.job import Job
 from estimator.machines import Fleet, Kinds, fleet_of, kinds_of
-from estimator.offered import GpuFilter
+from estimator.offered import GpuFilter, quota_gpus
 from estimator.risk.hazard import Hazards, hazards_of
 from estimator.risk.outcome import Outcome, Plain, outcome_of
 from estimator.runtime import checkpoint_hours, evaluation_share, staging, start_up, training_hours
@@ -34,10 +34,9 @@ class Ways:
     offer: Ints  # (n,) row of `table`
     found: Ints  # (n,) row of the search's result
     nodes: Floats
+    plain: Plain  # before chance
     outcome: Outcome
-    training: Floats  # hours of optimizer steps at the typical speed
     others: Ints  # (n,) further offers of the same type and market, no cheaper
-    hazards: Hazards
     extras: Mapping[str, Extras]  # by cloud
     kinds: Kinds
     fleet: Fleet
@@ -65,10 +64,9 @@ class Ways:
             offer=self.offer[keep],
             found=self.found[keep],
             nodes=self.nodes[keep],
+            plain=self.plain.select(keep),
             outcome=self.outcome.select(keep),
-            training=self.training[keep],
             others=self.others[keep],
-            hazards=self.hazards.select(keep),
         )
 
 
@@ -77,7 +75,8 @@ def ways_of(job: Job, table: OfferTable, gpus: GpuFilter, measured: Measured = (
     kinds, fleet = _hardware(job, table, gpus)
     best = search(job, fleet)
     evidence = evidence_of(job, best, measured)
-    cheapest, others = _cheapest_places(table)
+    most_gpus = quota_gpus(table, job.workload.constraints.quotas)
+    cheapest, others = _cheapest_places(table, most_gpus)
     kind = kinds.of_type[table.type_index[cheapest]]
     planned = kind >= 0
     cheapest, others, kind = cheapest[planned], others[planned], kind[planned]
@@ -92,45 +91,41 @@ def ways_of(job: Job, table: OfferTable, gpus: GpuFilter, measured: Measured = (
     alike = np.repeat(others, copies)
 
     nodes = np.asarray(best.hardware.nodes, float)[found]
-    enough = _enough_nodes(job, table, offer, nodes)
+    enough = _enough_nodes(job, table, offer, nodes) & (best.gpus[found] <= most_gpus[offer])
     offer, found, nodes, alike = offer[enough], found[enough], nodes[enough], alike[enough]
     training = training_hours(job, evidence.step_seconds[found])
     hazards = _hazards(job, table, offer, best.gpus[found], nodes)
     extras = {cloud: extras_of(job, cloud) for cloud in table.names["cloud"]}
     limits = job.workload.constraints
-    outcome = outcome_of(
-        Plain(
-            training=training,
-            slow=evidence.low[found],
-            fast=evidence.high[found],
-            start_up=_start_up(job, table, offer),
-            staging=staging(job),
-            evaluation=evaluation_share(job),
-            write=checkpoint_hours(job, best.gpus[found]),
-            interval=_stated_interval(job),
-            checkpoints=bool(job.workload.run.checkpoints),
-            hazards=hazards,
-            usd_per_hour=table.usd_per_hour[offer] * nodes,
-            fallback_usd_per_hour=_on_demand_beside(table)[offer] * nodes,
-            policy=job.workload.spot.policy,
-            fallback_after=job.workload.spot.fallback_after,
-            own=table.where("market", lambda market: market == Market.OWN)[offer],
-            attempts=job.workload.run.attempts,
-            extra_usd=_extra_usd(table, offer, extras, training),
-            tax=1.0 + job.workload.bill.tax_percent / 100.0,
-        ),
-        deadline=limits.deadline,
-        budget=limits.budget,
+    plain = Plain(
+        training=training,
+        slow=evidence.low[found],
+        fast=evidence.high[found],
+        start_up=_start_up(job, table, offer),
+        staging=staging(job),
+        evaluation=evaluation_share(job),
+        write=checkpoint_hours(job, best.gpus[found]),
+        interval=_stated_interval(job),
+        checkpoints=bool(job.workload.run.checkpoints),
+        hazards=hazards,
+        usd_per_hour=table.usd_per_hour[offer] * nodes,
+        fallback_usd_per_hour=_on_demand_beside(table)[offer] * nodes,
+        policy=job.workload.spot.policy,
+        fallback_after=job.workload.spot.fallback_after,
+        own=table.where("market", lambda market: market == Market.OWN)[offer],
+        attempts=job.workload.run.attempts,
+        extra_usd=_extra_usd(table, offer, extras, training),
+        tax=1.0 + job.workload.bill.tax_percent / 100.0,
     )
+    outcome = outcome_of(plain, deadline=limits.deadline, budget=limits.budget)
     return Ways(
         table=table,
         offer=offer,
         found=found,
         nodes=nodes,
+        plain=plain,
         outcome=outcome,
-        training=training,
         others=alike,
-        hazards=hazards,
         extras=extras,
         kinds=kinds,
         fleet=fleet,
@@ -173,16 +168,17 @@ def _extra_usd(table: OfferTable, offer: Ints, extras: Mapping[str, Extras], hou
     return np.asarray(hourly[code] * hours + once[code], float)
 
 
-def _cheapest_places(table: OfferTable) -> tuple[Ints, Ints]:
-    """The cheapest offer of each (instance type, market), and how many further ones there are.
+def _cheapest_places(table: OfferTable, most_gpus: Floats) -> tuple[Ints, Ints]:
+    """The cheapest offer of each (instance type, market, quota), and how many further ones there are.
 
     Ties go to the first by region and zone name, so that the answer does not depend on the order of the table.
     """
     region, zone = (alphabetical(table, name) for name in ("region", "zone"))
     market = table.codes["market"]
-    order = np.lexsort((zone, region, table.usd_per_hour, market, table.type_index))
+    order = np.lexsort((zone, region, table.usd_per_hour, most_gpus, market, table.type_index))
     keys = table.type_index[order].astype(np.int64) * len(table.names["market"]) + market[order]
-    first = np.flatnonzero(np.concatenate([[True], np.diff(keys) != 0]))
+    new = (np.diff(keys) != 0) | (most_gpus[order][1:] != most_gpus[order][:-1])
+    first = np.flatnonzero(np.concatenate([[True], new]))
     sizes = np.diff(np.append(first, len(order)))
     return order[first], sizes - 1
 
@@ -233,7 +229,8 @@ def _hardware(job: Job, table: OfferTable, gpus: GpuFilter) -> tuple[Kinds, Flee
             counts[kind] = asked
         if table.types.texts["cloud"][row] == Market.OWN:
             name = table.types.texts["instance_type"][row]
-            nodes[kind] = max(nodes.get(kind, 0), own.get(name, 1))
+            if name in own:  # hardware that an estimate names has no end
+                nodes[kind] = max(nodes.get(kind, 0), own[name])
     clouds = {int(kinds.of_type[row]) for row in np.unique(table.type_index) if _rented(table, int(row))}
     fleet = fleet_of(kinds, job, gpu_counts=counts, limits={k: n for k, n in nodes.items() if k not in clouds})
     return kinds, fleet

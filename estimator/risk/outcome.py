@@ -6,7 +6,7 @@ how unlucky it is; every way to run the job lives through the same paths. Quanti
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,17 @@ class Plain:
     attempts: float
     extra_usd: Floats  # storage, egress and fees of the run
     tax: float  # factor on everything paid
+
+    def select(self, keep: NDArray[np.int64] | Mask) -> Plain:
+        """Some of the ways."""
+        arrays = ("training", "slow", "fast", "write", "usd_per_hour", "fallback_usd_per_hour", "own", "extra_usd")
+        low, typical, high = self.start_up
+        return replace(
+            self,
+            start_up=(low[keep], typical[keep], high[keep]),
+            hazards=self.hazards.select(keep),
+            **{name: getattr(self, name)[keep] for name in arrays},
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

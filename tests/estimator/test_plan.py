@@ -36,6 +36,15 @@ def test_a_lora_run_gets_plans_from_all_three_clouds_cheapest_first() -> None:
     assert [p.rank for p in plans] == list(range(1, 11))
 
 
+@pytest.mark.parametrize("top", [1, 2, 5, 10, 100])
+def test_the_list_is_as_long_as_asked_and_begins_with_the_best(top: int) -> None:
+    plans = planned(options={"top": top}).plans
+    assert len(plans) == top
+    assert plans[0].model_copy(update={"rank": 1}) == planned().plans[0]
+    if top >= 6:
+        assert {p.cloud for p in plans} == {"aws", "gcp", "azure"}
+
+
 def test_a_plan_multiplies_out() -> None:
     for p in planned(options={"top": 50}).plans:
         assert p.cost_usd is not None
@@ -136,6 +145,37 @@ def test_the_frontier_falls_in_cost_as_it_rises_in_hours() -> None:
     for fast, slow in pairwise(front):
         assert fast.hours < slow.hours
         assert fast.cost_usd > slow.cost_usd
+
+
+def test_quotas_close_places_and_bound_the_gpus_of_a_plan() -> None:
+    quotas = [{"cloud": "aws", "max_gpus": 0}, {"gpu": "H100", "max_gpus": 8}]
+    plans = planned(constraints={"quotas": quotas}, options={"top": 200}).plans
+    assert plans
+    assert not [p for p in plans if p.cloud == "aws"]
+    assert max(p.gpus for p in plans if p.gpu.startswith("H100")) <= 8
+    assert max(p.gpus for p in plans if p.gpu.startswith("A100")) > 8
+
+
+def test_a_quota_in_the_cheapest_region_leaves_the_others_open() -> None:
+    limits = {"gpus": ["H100-SXM5-80GB"], "markets": ["on-demand"], "clouds": ["aws"]}
+    best = planned(constraints=limits).plans[0]
+    closed = planned(constraints=limits | {"quotas": [{"region": best.region, "max_gpus": 0}]}).plans[0]
+    assert closed.region != best.region
+    assert closed.cost_usd.p50 >= best.cost_usd.p50
+
+
+def test_excluded_regions_are_left_out() -> None:
+    plans = planned(constraints={"exclude_regions": ["us-*"]}, options={"top": 100}).plans
+    assert plans
+    assert not [p for p in plans if p.region and p.region.startswith(("us-", "eastus", "westus", "centralus"))]
+
+
+def test_memory_tells_the_margin_and_the_worst_moment_of_each_phase() -> None:
+    memory = planned().plans[0].memory_gib
+    assert memory.margin == pytest.approx(memory.capacity - memory.used)
+    assert 0 <= memory.probability <= 1
+    assert memory.phases["backward"] == pytest.approx(memory.used)
+    assert max(memory.phases.values()) == memory.phases["backward"]
 
 
 points = st.lists(st.tuples(st.integers(1, 8), st.integers(1, 8)), min_size=1, max_size=30)

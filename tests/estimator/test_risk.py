@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -152,3 +153,25 @@ def test_tax_fees_and_failed_attempts_are_lines_of_the_bill() -> None:
     assert parts["other_attempts"] == pytest.approx(0.5 * parts["machines"])
     assert parts["tax"] == pytest.approx(best.cost_usd.p50 / 6)
     assert parts["egress_and_fees"] >= 3
+
+
+def test_a_spot_plan_is_compared_with_fallback_and_on_demand() -> None:
+    found = planned(constraints={"deadline": "8h", "clouds": ["aws"], "gpus": ["A100-SXM4-80GB:8"]})
+    assert any(p.market == "spot" for p in found.plans)
+    cases = {case.policy: case for case in found.policies}
+    assert list(cases) == ["wait", "fallback-after-1", "fallback-after-3", "on-demand"]
+    assert cases["on-demand"].expected_interruptions < cases["wait"].expected_interruptions
+    assert cases["fallback-after-1"].probability_deadline >= cases["wait"].probability_deadline
+    spot = next(p for p in found.plans if p.market == "spot")
+    assert cases["wait"].expected_cost_usd == pytest.approx(spot.risk.expected_cost_usd, rel=0.05)
+
+
+def test_spot_without_a_discount_is_said_to_be_dearer() -> None:
+    market = MARKET.select(
+        (MARKET.instance_type == "p4de.24xlarge") & np.isin(MARKET.market.astype(str), ["spot", "on-demand"])
+    )
+    same = replace(market, usd_per_hour=np.full(len(market), 27.0))
+    workload = Workload(model="llama3-8b", method="lora", tokens="2B", seq_len=2048, global_batch=64)
+    found = plan(workload, offers=same, now=NOW, measured=()).plans
+    spot = next(p for p in found if p.market == "spot")
+    assert any("dearer in expectation" in note for note in spot.warnings)
