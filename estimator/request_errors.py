@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
 from pydantic import BaseModel
@@ -22,6 +22,7 @@ from estimator.request_sections import (
     Lora,
     Options,
     OwnMachine,
+    Quota,
 )
 
 
@@ -72,11 +73,14 @@ _SECTIONS: Mapping[str, type[Strict]] = {
 }
 
 
+_DEEPER: Mapping[str, type[Strict]] = {"run.evaluate": Evaluation, "constraints.quotas": Quota}
+
+
 def explained(model: type[BaseModel], detail: ErrorDetails) -> WorkloadError:
     """One pydantic detail as a `WorkloadError` in plain words."""
-    location = [part for part in detail["loc"] if isinstance(part, int) or not re.search(r"[\[(]|^(str|int)$", part)]
-    context = detail.get("ctx") or {}
     kind = detail["type"]
+    location = _location(detail["loc"], whole=kind == "extra_forbidden")
+    context = detail.get("ctx") or {}
     field = ".".join(str(part) for part in location) or "request"
     if "field" in context:
         field = f"{field}.{context['field']}"
@@ -96,10 +100,17 @@ def explained(model: type[BaseModel], detail: ErrorDetails) -> WorkloadError:
     return WorkloadError(f"{said(detail['input'])}: {words}", field=field, value=detail["input"], nearest=nearest)
 
 
+def _location(loc: Sequence[int | str], *, whole: bool) -> list[int | str]:
+    """Where the field stands, without pydantic's names of the branches of a union; an unknown key is kept as it is."""
+    path = list(loc[:-1]) if whole else list(loc)
+    kept = [part for part in path if isinstance(part, int) or not re.search(r"[\[(]|^(str|int)$", part)]
+    return [*kept, loc[-1]] if whole else kept
+
+
 def _unknown_key(model: type[BaseModel], location: list[int | str]) -> WorkloadError:
     section = _SECTIONS.get(str(location[0])) if len(location) > 1 else None
-    if list(map(str, location[:2])) == ["run", "evaluate"] and len(location) > 2:
-        section = Evaluation
+    within = ".".join(map(str, location[:2])) if len(location) > 2 else ""
+    section = _DEEPER.get(within, section)
     owner = section or model
     key = str(location[-1])
     field = ".".join(str(part) for part in location).rstrip(".") or "request"

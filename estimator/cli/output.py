@@ -82,12 +82,18 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def as_csv(rows: Iterable[Row], columns: Sequence[str]) -> str:
-    """CSV with a header; unknown is an empty cell, numbers have a decimal point and no separators."""
+def as_csv(rows: Iterable[Row], columns: Sequence[str], *, verbatim: bool = False) -> str:
+    """CSV with a header; unknown is an empty cell, numbers have a decimal point and no separators.
+
+    Text that a spreadsheet would run as a formula is made plain, unless it must come out `verbatim`.
+    """
+    from estimator.sheets.safety import neutral
+
+    plain = str if verbatim else neutral
     sheet = io.StringIO()
     writer = csv.writer(sheet, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows([_cell(row.get(name)) for name in columns] for row in rows)
+    writer.writerows([plain(str(_cell(row.get(name)))) for name in columns] for row in rows)
     return sheet.getvalue()
 
 

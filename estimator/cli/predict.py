@@ -47,6 +47,6 @@ def predict(
         for i, row in enumerate(sheet.rows)
     ]
     header = [*(name for name in sheet.header if name not in names), *names]
-    emit(as_json({"version": "1", "rows": out}) if how == "json" else as_csv(out, header), output)
+    emit(as_json({"version": "1", "rows": out}) if how == "json" else as_csv(out, header, verbatim=True), output)
     failed = sum(1 for row in out if row["error"])
     note(f"{len(out) - failed:,} of {len(out):,} rows predicted" + (f", {failed:,} with an error" if failed else ""))

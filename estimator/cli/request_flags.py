@@ -90,6 +90,10 @@ REQUEST_FLAGS: tuple[RequestFlag, ...] = (
     _f(_LIMITS, "clouds", "aws, gcp, azure, own.", "CLOUD", "--cloud", many=True),
     _f(_LIMITS, "regions", "Regions, places or patterns: us-*, europe.", "REGION", "--region", many=True),
     _f(_LIMITS, "zones", "Zones or patterns.", "ZONE", "--zone", many=True),
+    _f(_LIMITS, "exclude_regions", "None of these regions or patterns.", "REGION", "--exclude-region", many=True),
+    _f(_LIMITS, "exclude_zones", "None of these zones.", "ZONE", "--exclude-zone", many=True),
+    _f(_LIMITS, "quotas", "Most GPUs you may rent: cloud=aws,gpu=H100,max_gpus=16.", "KEY=VALUE,...", "--quota",
+       many=True),
     _f(_LIMITS, "instance_types", "Machine types or patterns: p5.*.", "TYPE", "--instance-type", many=True),
     _f(_LIMITS, "markets", "on-demand, spot, reserved, block, own.", "MARKET", "--market", many=True),
     _f(_LIMITS, "deadline", "Longest run: 24h, 3 days.", "DURATION"),
@@ -110,7 +114,17 @@ REQUEST_FLAGS: tuple[RequestFlag, ...] = (
 )  # fmt: skip
 
 _PAIRS = ("architecture", "custom")
-_PLURALS = ("gpus", "clouds", "regions", "zones", "instance_types", "markets", "measured")
+_PLURALS = (
+    "gpus",
+    "clouds",
+    "regions",
+    "zones",
+    "exclude_regions",
+    "exclude_zones",
+    "instance_types",
+    "markets",
+    "measured",
+)
 
 
 def takes_request(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -156,6 +156,8 @@ def test_the_schema_can_be_published() -> None:
         ({"constraints": {"max_nodes": 0}}, "constraints.max_nodes"),
         ({"constraints": {"min_nodes": 4, "max_nodes": 2}}, "constraints.min_nodes"),
         ({"constraints": {"accelerators": "gaudi"}}, "constraints.accelerators"),
+        ({"constraints": {"quotas": "max_gpus=-1"}}, "constraints.quotas.0.max_gpus"),
+        ({"constraints": {"quotas": ["aws"]}}, "constraints.quotas"),
         ({"constraints": []}, "constraints"),
         ({"options": {"top": 0}}, "options.top"),
         ({"options": {"sort": "beauty"}}, "options.sort"),
@@ -187,12 +189,14 @@ def test_a_wrong_field_is_named(keys: dict[str, Any], field: str) -> None:
         ({"options": {"sort": "cots"}}, "cost"),
         ({"tokns": 5}, "tokens"),
         ({"batch_size": 5}, "global_batch"),
+        ({"model[": 5}, "model"),
         ({"seq-len": 5}, "seq_len"),
         ({"deadline": "24h"}, "constraints.deadline"),
         ({"gpu": "H100"}, "constraints.gpus"),
         ({"lora_r": 8}, "lora.rank"),
         ({"constraints": {"budgte": 5}}, "budget"),
         ({"options": {"limit": 5, "topp": 3}}, "top"),
+        ({"constraints": {"quotas": [{"max_gpu": 3}]}}, "max_gpus"),
         ({"own": [{"name": "a", "gpu": "T4", "price": 1}]}, "usd_per_hour"),
     ],
 )
@@ -336,7 +340,13 @@ VALUES = st.recursive(
 )
 
 
-@given(st.dictionaries(st.sampled_from([*Workload.model_fields, "unknown", ""]), VALUES, max_size=6))
+@pytest.mark.parametrize("key", ["str", "int", "function-before[x]", "a(b", "", "model.x"])
+def test_any_unknown_key_is_named_as_it_is_written(key: str) -> None:
+    assert refusal(**{key: 1}).field == (key or "request")
+    assert refusal(constraints={key: 1}).field == f"constraints.{key}".rstrip(".")
+
+
+@given(st.dictionaries(st.sampled_from([*Workload.model_fields, "unknown", "", "str", "int["]), VALUES, max_size=6))
 def test_any_request_is_read_or_refused_with_named_fields(body: dict[str, Any]) -> None:
     refused: WorkloadError | None = None
     try:

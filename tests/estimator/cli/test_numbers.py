@@ -64,3 +64,12 @@ def test_a_narrow_terminal_loses_spare_columns_first() -> None:
     assert table(20) == ["name      n", "aaaaaaaa  1", "(too narrow for: note)"]
     assert table(1) == ["name", "aaaaaaaa", "(too narrow for: note, n)"]
     assert table(None, color=True)[0].startswith("\x1b[1mname")
+
+
+def test_no_name_becomes_a_formula_in_a_sheet() -> None:
+    from estimator.cli.output import as_csv
+
+    rows = [{"name": "=HYPERLINK(1)", "change": -2.5, "known": None, "yes": True, "all": ["a", "b"]}]
+    columns = list(rows[0])
+    assert as_csv(rows, columns).splitlines() == ["name,change,known,yes,all", "'=HYPERLINK(1),-2.5,,yes,a; b"]
+    assert as_csv(rows, columns, verbatim=True).splitlines()[1].startswith("=HYPERLINK(1),-2.5")
