@@ -13,7 +13,7 @@ from benchmarks_db import measurements
 from benchmarks_db.gpus import gpu as gpu_facts
 from estimator.documents import Evidence, MeasurementUsed
 from estimator.job import Job
-from estimator.performance.correction import Correction, correction, own_measurements
+from estimator.performance.correction import FAR, Correction, correction, own_measurements
 from estimator.performance.evidence import Labels
 from estimator.performance.intervals import KINDS
 from estimator.precision import resolve
@@ -82,8 +82,8 @@ def evidence_document(evidence: Evidenced, row: int) -> Evidence:
     """What one row rests on, with the measurements nearest to it and their sources."""
     right = evidence.correction
     kind = KINDS[int(right.kind[row])]
-    ids = right.measurements(row)[:SHOWN]
-    near = [_measurement(name, float(distance)) for name, distance in zip(ids, right.distances(row), strict=False)]
+    nearest = zip(*right.near(row), strict=True)
+    near = [_measurement(name, float(distance)) for name, distance in nearest if distance < FAR][:SHOWN]
     return Evidence(
         kind=kind,
         measurements=near,
