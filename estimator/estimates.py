@@ -22,6 +22,7 @@ from estimator.ways import Ways, ways_of
 from estimator.workload import Workload
 from pricing.instances import InstanceType
 from pricing.offers import Market, Offer, OfferTable, PriceState, table_of
+from pricing.sources.own import own_machine, own_table
 
 GPUS_PER_NODE = 8
 """Of a machine that no cloud rents: more GPUs than this are taken as several nodes."""
@@ -69,7 +70,7 @@ def estimate(
         open_offers = offered(market, alone, GpuFilter({}, ()))
         table = open_offers.table
         if open_offers.last is not None:  # no price stated: the time is still worth knowing
-            table = _unrented(machine.gpu, machine.gpus_per_node, moment)
+            table = own_table([own_machine(machine.model_dump(exclude_none=True))], now=moment)
         _add(job, ways_of(job, table, GpuFilter({}, ()), measured), machine.name, moment, entries, rejected, hints)
     return EstimateDocument(
         workload=echo(job),

@@ -319,16 +319,18 @@ def _allowed(group: Array, pipeline: Array, limits: Limits, ask: _Method) -> NDA
 
 
 def _largest(work: Work, trial: Layout, capacity: Array, ask: _Method, machine: Index, machines: int) -> Array:
-    """Largest micro-batch of each trial that surely fits; that may fit, on machines where nothing surely does."""
+    """Largest micro-batch of each trial that surely fits; on machines where nothing does, that is expected to fit; and
+    where nothing is expected to either, that may fit."""
     if not float(work.stored_values) > 0:
         return np.where(np.asarray(trial.recompute) == Recompute.NONE, 256.0, 0.0)
-    surely = _largest_micro_batch(work, trial, capacity, ask, True)
-    barren = np.bincount(machine, weights=surely >= 1, minlength=machines)[machine] == 0
-    if not barren.any():
-        return surely
-    some = _largest_micro_batch(work, _take(trial, np.nonzero(barren)[0]), capacity[barren], ask, False)
-    surely[barren] = some
-    return surely
+    largest = _largest_micro_batch(work, trial, capacity, ask, True)
+    for surely in (None, False):
+        barren = np.bincount(machine, weights=largest >= 1, minlength=machines)[machine] == 0
+        if not barren.any():
+            break
+        some = _largest_micro_batch(work, _take(trial, np.nonzero(barren)[0]), capacity[barren], ask, surely)
+        largest[barren] = some
+    return largest
 
 
 def _micro_batches(global_batch: float, limits: Limits) -> Array:
@@ -407,7 +409,7 @@ def _account(work: Work, layout: Layout, ask: _Method) -> MemoryAccount:
     )
 
 
-def _largest_micro_batch(work: Work, trial: Layout, capacity: Array, ask: _Method, surely: bool) -> Array:
+def _largest_micro_batch(work: Work, trial: Layout, capacity: Array, ask: _Method, surely: bool | None) -> Array:
     """`memory.largest_micro_batch` under one method."""
     return largest_micro_batch(
         work,

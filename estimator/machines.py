@@ -20,10 +20,13 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 DEFAULT_MAX_NODES = 128
+FEWEST_PER_NODE = 4  # a total that the user names may take more than that many nodes, if each has so many GPUs
 # More nodes are not looked at once half as many would end the run this soon (hours, at `TYPICAL_MFU`): start-up and
-# communication eat the rest.
-SHORT_RUN_HOURS = 1.0
+# communication eat the rest. It does not depend on the deadline: a later one must not hide a plan.
+SHORT_RUN_HOURS = 0.5
 TYPICAL_MFU = 0.4
+# ... and hold this many times the weights, gradients and optimizer states: a job may need nodes for their memory alone.
+AMPLE_MEMORY = 4.0
 
 _LINKS = {
     "pcie": LinkKind.PCIE,
@@ -127,23 +130,27 @@ class Fleet:
 
 
 def fleet_of(kinds: Kinds, job: Job, *, gpu_counts: Mapping[int, frozenset[float]], limits: Mapping[int, int]) -> Fleet:
-    """Kinds times node counts: 1, 2, 4, ... while more nodes can still shorten the run.
+    """Kinds times node counts: 1, 2, 4, ... while more nodes can still shorten the run or are needed for their memory.
 
     `gpu_counts` gives the totals asked for ("H100:8") by kind, `limits` the nodes that exist of a kind (own machines).
+    A total asked for is not held to `DEFAULT_MAX_NODES`.
     """
     asked = job.workload.constraints
     low, high = asked.min_nodes or 1, asked.max_nodes or max(DEFAULT_MAX_NODES, asked.min_nodes or 1)
     per_node = np.asarray(kinds.hardware.gpus_per_node, float) * kinds.share
     alone = _hours_alone(kinds, job)
-    short = min(SHORT_RUN_HOURS, asked.deadline or SHORT_RUN_HOURS)
+    ample = _ample_nodes(kinds, job)
     rows: list[tuple[int, int]] = []
     for kind in range(len(kinds)):
         most = min(high, limits.get(kind, high)) if per_node[kind] >= 1 else 1
         if kind in gpu_counts:
-            counts = sorted({round(g / per_node[kind]) for g in gpu_counts[kind] if _divides(g, float(per_node[kind]))})
-            rows += [(kind, n) for n in counts if low <= n <= most]
+            totals = [g for g in gpu_counts[kind] if _divides(g, float(per_node[kind]))]
+            if asked.max_nodes is None and totals:
+                most = max(most, int(min(limits.get(kind, math.inf), max(totals) / FEWEST_PER_NODE)))
+            rows += [(kind, n) for n in sorted({round(g / per_node[kind]) for g in totals}) if low <= n <= most]
             continue
-        rows += [(kind, n) for n in _counts(low, most) if n == low or alone[kind] / (n / 2) > short]
+        useful = max(alone[kind] / SHORT_RUN_HOURS, ample[kind])
+        rows += [(kind, n) for n in _counts(low, most) if n == low or n / 2 < useful]
     index = np.array([kind for kind, _ in rows], dtype=np.int64)
     hardware = take(kinds.hardware, index)
     nodes = np.array([float(n) for _, n in rows])
@@ -172,6 +179,14 @@ def _hours_alone(kinds: Kinds, job: Job) -> Floats:
     total = float(np.asarray(forward)) * 3.0 * job.steps * job.training.global_batch
     peak = np.asarray(kinds.hardware.matmul_tflops) * 1e12 * np.asarray(kinds.hardware.gpus_per_node)
     return np.atleast_1d(np.asarray(total / (peak * TYPICAL_MFU) / 3600.0, float))
+
+
+def _ample_nodes(kinds: Kinds, job: Job) -> Floats:
+    """Nodes that hold `AMPLE_MEMORY` times what training keeps: 18 bytes a trained parameter, 2 a frozen one."""
+    work = job.work
+    kept = 16.0 * float(np.asarray(work.trainable_params)) + 2.0 * float(np.asarray(work.params))
+    node = np.asarray(kinds.hardware.capacity_gib, float) * np.asarray(kinds.hardware.gpus_per_node, float)
+    return np.atleast_1d(np.asarray(AMPLE_MEMORY * kept / 2.0**30 / node, float))
 
 
 def _with_nodes(hardware: Hardware, nodes: Floats) -> Hardware:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from estimator.hardware import Hardware, take
 from estimator.job import Job
 from estimator.layout import Layout
-from estimator.layouts import REFUSALS, Limits, enumerate_layouts
+from estimator.layouts import REFUSALS, Candidates, Limits, enumerate_layouts
 from estimator.machines import Fleet
 from estimator.memory import TIGHT, MemoryAccount
 from estimator.performance import Constants, Execution, StepTime, constants_of, execution_of, step_time
@@ -23,6 +23,9 @@ from estimator.workload import Workload
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Record = TypeVar("Record", Layout, StepTime, MemoryAccount)
+
+AS_FAST = 1.03
+"""Step times this close count as equal when layouts are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +48,10 @@ class Found:
 
 
 def search(job: Job, fleet: Fleet) -> Found:
-    """Enumerate layouts, leave out what does not fit, time the rest in one pass, keep the fastest of each row.
+    """Enumerate layouts, leave out what does not fit, time the rest in one pass, keep the best of each row.
 
-    A layout that surely fits is preferred to a faster one that only may.
+    A layout that surely fits is preferred to a faster one that only may, and the simplest of those within `AS_FAST` of
+    the fastest is taken: a step time is never known so well that a few percent would pay for more machinery.
     """
     hardware = fleet.hardware
     candidates = enumerate_layouts(
@@ -67,11 +71,7 @@ def search(job: Job, fleet: Fleet) -> Found:
         execution=execution(job),
         constants=constants(job),
     )
-    unsure = candidates.verdict == TIGHT
-    order = np.lexsort((candidates.memory.used, steps.total, unsure, candidates.row))
-    first = np.ones(len(order), dtype=bool)
-    first[1:] = np.diff(candidates.row[order]) > 0
-    best = order[first]
+    best = _best(candidates, steps)
     row = candidates.row[best]
     return Found(
         row=row,
@@ -84,6 +84,22 @@ def search(job: Job, fleet: Fleet) -> Found:
         refused=candidates.refused,
         evaluated=len(candidates.row),
     )
+
+
+def _best(candidates: Candidates, steps: StepTime) -> Ints:
+    """The chosen candidate of each row of hardware, rows ascending."""
+    row, layout, total = candidates.row, candidates.layout, np.asarray(steps.total, float)
+    unsure = candidates.verdict == TIGHT
+    group = row * 2 + unsure
+    fastest = np.full(int(group.max(initial=-1)) + 1, np.inf)
+    np.minimum.at(fastest, group, total)
+    slower = total > fastest[group] * AS_FAST
+    split = np.asarray(layout.tensor * layout.pipeline * layout.context * layout.expert, float)
+    simple = (split, np.asarray(layout.sharding), np.asarray(layout.recompute), np.asarray(layout.grad_accum, float))
+    order = np.lexsort((candidates.memory.used, total, *simple[::-1], slower, unsure, row))
+    first = np.ones(len(order), dtype=bool)
+    first[1:] = np.diff(row[order]) > 0
+    return order[first]
 
 
 def limits_of(workload: Workload) -> Limits:

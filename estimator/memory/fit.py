@@ -48,16 +48,18 @@ def largest_micro_batch(
     double_quant: bool = True,
     stack: Stack = ORDINARY,
     constants: MemoryConstants = DEFAULT,
-    surely: bool = True,
+    surely: bool | None = True,
 ) -> Array:
     """Largest whole micro-batch whose verdict is `yes` (`surely`) or not `no` at a capacity in GiB; 0 where none is.
+
+    `surely=None` is between the two: what is expected to be used does not exceed the capacity.
 
     Closed form: at a fixed layout every component is a straight line in the micro-batch. `layout.micro_batch` is
     ignored; `layout.grad_accum` bounds the micro-batches in flight of a pipeline (the largest it can be is safe).
     """
     bytes_ = bytes_of(layout, method, precision, optimizer, double_quant, stack)
     parts = stages(work, layout, bytes_, is_eager(attention), stack, constants)
-    sign = constants.margin if surely else -constants.margin
+    sign = 0.0 if surely is None else constants.margin if surely else -constants.margin
     room = [_room(part, np.asarray(capacity, float) * GIB, sign, constants) for part in parts]
     largest: Array = np.minimum(room[0], room[1])
     return np.where(np.isfinite(largest), np.maximum(np.floor(largest * (1 + 1e-12)), 0.0), 0.0)

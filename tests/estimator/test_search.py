@@ -1,0 +1,66 @@
+"""Which machines and which layouts are looked at, and which layout is chosen."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from estimator import Workload, estimate, plan
+from estimator.documents import EstimateEntry
+
+NOW = datetime(2026, 9, 1, tzinfo=UTC)
+LARGE = {"model": "llama3-405b", "seq_len": 2048, "global_batch": 16}
+
+
+def on(gpus: str, **request: object) -> EstimateEntry:
+    [entry] = estimate(Workload.model_validate(request), gpus=[gpus], now=NOW).estimates
+    return entry
+
+
+def test_a_short_run_gets_the_nodes_that_its_memory_needs() -> None:
+    found = plan(Workload.model_validate(LARGE | {"method": "full", "tokens": "1M"}), now=NOW)
+    assert found.plans, found.binding
+    assert all(p.nodes > 1 for p in found.plans)
+
+
+def test_a_later_deadline_never_raises_the_least_cost() -> None:
+    least = []
+    for deadline in ("20m", "40m", "1h", "3h", "30h"):
+        asked = {"model": "llama3-8b", "method": "full", "tokens": "20M", "constraints": {"deadline": deadline}}
+        plans = plan(Workload.model_validate(asked), now=NOW).plans
+        least.append(plans[0].cost_usd.p50 if plans and plans[0].cost_usd else float("inf"))
+    assert least == sorted(least, reverse=True)
+
+
+@pytest.mark.parametrize("gpus", ["H100:8192", "H100:4096", "A100-SXM4-40GB:64", "H100:3"])
+def test_as_many_gpus_as_named_are_estimated(gpus: str) -> None:
+    entry = on(gpus, model="llama2-7b", method="pretrain", tokens="1T", global_batch=24576)
+    assert entry.gpus == float(gpus.partition(":")[2])
+
+
+def test_an_unpriced_own_cluster_is_estimated_with_its_nodes() -> None:
+    machine = {"name": "lab", "gpu": "A100-80GB", "gpus_per_node": 8, "nodes": 16}
+    asked = Workload.model_validate({"model": "gpt3-175b", "tokens": "1B", "global_batch": 512, "own": [machine]})
+    [entry] = estimate(asked, now=NOW).estimates
+    assert entry.nodes == 16
+    assert entry.cost_usd is None
+
+
+@pytest.mark.parametrize("model", ["resnet50", "swin-t", "vit-b16"])
+def test_a_model_that_fits_many_times_over_is_replicated(model: str) -> None:
+    layout = on("A100-80GB:8", model=model, images="1M", global_batch=256).layout
+    assert layout.sharding in ("ddp", "zero1")  # sharing the optimizer step can pay, gathering weights cannot
+    assert (layout.tensor, layout.pipeline) == (1, 1)
+
+
+def test_a_single_gpu_does_not_accumulate_what_fits_at_once() -> None:
+    assert on("A100-80GB:1", model="resnet50", images="1M", global_batch=256).layout.grad_accum == 1
+
+
+def test_where_memory_is_tight_the_layout_expected_to_fit_is_taken() -> None:
+    """Full recomputation holds 8B LoRA within an A10G; a faster layout would be expected to exceed it."""
+    memory = on("A10G:1", model="llama3-8b", method="lora", tokens="50M", seq_len=2048, global_batch=64).memory_gib
+    assert memory.verdict == "tight"
+    assert memory.used is not None
+    assert memory.used <= memory.capacity
