@@ -6,6 +6,7 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 
 from fastapi import FastAPI
+from fastapi.middleware.gzip import GZipMiddleware
 
 from api import problems
 from api.deps import Planners
@@ -42,6 +43,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.settings = configured
     app.state.prices = Prices(configured)
     app.state.planners = Planners(configured.planners)
+    app.add_middleware(GZipMiddleware, minimum_size=1024)
     app.add_middleware(BodyLimit, limit=configured.max_body_bytes)
     problems.install(app)
     for room in (plan, catalogue, cells, tables, health, manual):

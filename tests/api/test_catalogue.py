@@ -110,6 +110,14 @@ def test_a_client_that_has_the_page_gets_304(client: TestClient, listing: str) -
     assert other.status_code == 200
 
 
+def test_a_large_page_is_compressed_for_who_takes_it(client: TestClient) -> None:
+    packed = client.get("/v1/gpus", headers={"accept-encoding": "gzip"})
+    plain = client.get("/v1/gpus", headers={"accept-encoding": "identity"})
+    assert packed.headers["content-encoding"] == "gzip"
+    assert int(packed.headers["content-length"]) < len(plain.content) / 4
+    assert packed.json() == plain.json()
+
+
 @pytest.mark.parametrize("cursor", ["nonsense", "", "W10x", "bnVsbA", "%ff", "WzFd"])
 def test_a_cursor_that_no_page_gave_is_refused(client: TestClient, cursor: str) -> None:
     answer = client.get("/v1/gpus", params={"cursor": cursor})
