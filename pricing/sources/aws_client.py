@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from pricing.sources.base import FailureReason, SourceSettings
 from pricing.sources.body_limits import limited, refuse_foreign
@@ -146,7 +147,7 @@ class AwsClients:
                     tries=WireFault.MANY,
                 )
             headers = reply.get("ResponseMetadata", {}).get("HTTPHeaders", {})
-            warn_of_clock_skew(headers.get("date"), self.settings.clock(), service)
+            warn_of_clock_skew(headers.get("date"), self.settings.clock(), urlsplit(client.meta.endpoint_url).netloc)
             return reply
 
         return patience.call(self._gate(client), once)

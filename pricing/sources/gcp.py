@@ -90,7 +90,10 @@ def _catalogue(clients: GcpClients, settings: SourceSettings, patience: Patience
         skus, following = clients.sku_page(patience, token)
         return [rate for sku in skus for rate in rates(sku, as_of)], following
 
-    return RateTable(read_all(page, max_pages=settings.max_pages))
+    found = read_all(page, max_pages=settings.max_pages)
+    if not found:
+        raise WireFault(FailureReason.MALFORMED, "the catalogue has no SKU of a machine: not its reply")
+    return RateTable(found)
 
 
 def _listing(clients: GcpClients, settings: SourceSettings, patience: Patience) -> Listing:
@@ -108,6 +111,8 @@ def _listing(clients: GcpClients, settings: SourceSettings, patience: Patience) 
         return [items], following
 
     shapes = read_all(lambda token: page("machines", token), max_pages=settings.max_pages)
+    if not zones:
+        raise WireFault(FailureReason.MALFORMED, "the machine list has no zones: not its reply")
     cards = read_all(lambda token: page("accelerators", token), max_pages=settings.max_pages)
     found = [each for items in shapes for each in gcp_machines.machines(items)]
     fixed = dict.fromkeys(machine for machine in found if isinstance(machine, Machine))

@@ -153,7 +153,7 @@ def _redirected(url: str, reply: httpx.Response) -> str:
 def _refuse(reply: httpx.Response, settings: SourceSettings) -> None:
     """Raises for what is not a 200 with data; warns of a server clock that is far from ours."""
     status = reply.status_code
-    warn_of_clock_skew(reply.headers.get("date"), settings.clock(), reply.url.host)
+    warn_of_clock_skew(reply.headers.get("date"), settings.clock(), reply.url.netloc.decode())
     if status == 200:
         refuse_foreign(reply.headers.get("content-type"))
         return
@@ -198,7 +198,12 @@ def http_date(text: str | None) -> datetime | None:
 
 
 def warn_of_clock_skew(date: str | None, now: datetime, host: str) -> None:
-    """Logs when a server's Date is over five minutes from our clock: windows of validity would be judged wrongly."""
+    """Logs, once a host, when a server's Date is over five minutes from our clock: windows would be judged wrongly."""
     theirs = http_date(date)
-    if theirs is not None and abs((theirs - now).total_seconds()) > _CLOCK_SKEW_S:
-        _log.warning("clock of %s differs from ours by %.0f s", host, (theirs - now).total_seconds())
+    if theirs is None or abs((theirs - now).total_seconds()) <= _CLOCK_SKEW_S or host in _warned:
+        return
+    _warned.add(host)
+    _log.warning("clock of %s differs from ours by %.0f s", host, (theirs - now).total_seconds())
+
+
+_warned: set[str] = set()  # hosts whose clock was complained of
