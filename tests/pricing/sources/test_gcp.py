@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 
 import pytest
 
 from pricing.instances import InstanceType
 from pricing.offers import Market
-from pricing.sources import gcp
+from pricing.sources import gcp, gcp_client
 from pricing.sources.base import FailureReason, PriceSet, SourceUnavailable, Wanted
+from tests.pricing.sources import world_gcp
 from tests.pricing.sources.clouds import Clouds
 from tests.pricing.sources.loopback import changed_json
 from tests.pricing.sources.reading import EVERYWHERE, TOLERANCE, everything, expected, failures, prices
@@ -88,3 +90,38 @@ def test_only_wanted_regions_and_markets_come_out(clouds: Clouds) -> None:
     found = everything(gcp, clouds.settings(), Wanted(regions=("us-*",), markets=frozenset({Market.SPOT})))
     assert {(key[1], key[4]) for key in prices(found)} == {("us-central1", Market.SPOT)}
     assert gcp.scopes(Wanted(markets=frozenset()), clouds.settings()) == []
+
+
+def test_a_catalogue_without_any_machine_part_is_no_catalogue(clouds: Clouds) -> None:
+    clouds.billing.faults.append(changed_json(lambda page: {"nextPageToken": page.get("nextPageToken", "")}))
+    found = everything(gcp, clouds.settings(), EVERYWHERE)
+    assert {(f.region, f.reason) for f in failures(found)} == {(None, FailureReason.MALFORMED)}
+
+
+def test_a_machine_list_without_any_zone_is_no_list(clouds: Clouds) -> None:
+    clouds.compute.faults.append(changed_json(lambda page: {}))
+    found = everything(gcp, clouds.settings(), EVERYWHERE)
+    assert {(f.region, f.reason) for f in failures(found)} == {(None, FailureReason.MALFORMED)}
+
+
+@pytest.mark.parametrize("rows", [[7, None, "x", {"description": 5, "category": 3}], {"a": 1}, None])
+def test_odd_rows_are_the_library_s_to_refuse_and_never_a_crash(clouds: Clouds, rows: object) -> None:
+    clouds.billing.faults.append(changed_json(lambda page: {**page, "skus": rows}))
+    clouds.compute.faults.append(changed_json(lambda page: {**page, "items": {"zones/us-central1-a": rows}}))
+    found = everything(gcp, clouds.settings(), EVERYWHERE)
+    assert {f.reason for f in failures(found)} == {FailureReason.MALFORMED}
+    assert prices(found) == {}
+
+
+def test_only_rows_that_matter_are_handed_to_the_library() -> None:
+    page = {"skus": [*world_gcp.SKUS_ON_DEMAND], "nextPageToken": "two"}
+    gcp_client.slim_skus(page)
+    left = {row["description"] for row in page["skus"]}
+    assert "Nvidia Tesla A100 GPU running in Americas" in left
+    assert not [text for text in left if "Reserved" in text or "Licens" in text or "Commitment" in text]
+    assert page["nextPageToken"] == "two"
+    items = {"items": copy.deepcopy(world_gcp.MACHINES)}
+    gcp_client.slim_machines(items)
+    names = {row["name"] for part in items["items"].values() for row in part.get("machineTypes", [])}
+    assert {"n1-standard-8", "a2-highgpu-1g"} <= names
+    assert "e2-standard-8" not in names
