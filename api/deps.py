@@ -8,8 +8,8 @@ from functools import partial
 from typing import Annotated, ParamSpec, TypeVar
 
 from anyio import CapacityLimiter, to_thread
-from fastapi import Depends, HTTPException, Request
-from pydantic import AfterValidator
+from fastapi import Depends, HTTPException, Request, Response
+from pydantic import AfterValidator, BaseModel
 
 from api.market import Prices
 from api.settings import Settings
@@ -29,6 +29,11 @@ class Planners:
     async def run(self, function: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> Result:
         """The result of `function(*args, **kwargs)`, computed in a worker thread."""
         return await to_thread.run_sync(partial(function, *args, **kwargs), limiter=self._limiter)
+
+    async def answer(self, function: Callable[[], BaseModel]) -> Response:
+        """The document that `function` makes, as JSON; written in the same thread, since documents can be large."""
+        body = await self.run(lambda: function().model_dump_json())
+        return Response(body, media_type="application/json")
 
 
 def only_json(request: Request) -> None:

@@ -20,11 +20,16 @@ class Prices:
         self._store = Store(settings.store_url)
         self._freshness = Freshness(settings.fresh_on_demand_hours, settings.fresh_spot_hours)
 
+    @property
+    def store(self) -> Store | None:
+        """Where fetched prices live; None while nothing has been fetched."""
+        return self._store if self._store.exists() else None
+
     def table(self, now: datetime, accelerators: Accelerators = Accelerators.GPU) -> OfferTable:
         """The offers of this moment, for a plan; PricesUnavailable when all are older than the settings allow."""
         return current_offers(
             now=now,
-            store=self._store if self._store.exists() else None,
+            store=self.store,
             max_age_hours=self._settings.max_price_age_hours,
             offline=self._settings.offline,
             accelerators=accelerators.value,
