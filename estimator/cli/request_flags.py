@@ -175,6 +175,8 @@ def workload_of(file: Path | None, flags: Mapping[str, Any]) -> Workload:
         else:
             _check_file(file)
             body = read_request(file)
+        if not isinstance(body.get("model"), str):
+            body = _from_trainer(body, file.parent)
     flags = {**_settings_of(flags.get("set", ())), **{key: value for key, value in flags.items() if key != "set"}}
     given = {key: _value(key, value) for key, value in flags.items()}
     if any(key in given for key in ("model", *_PAIRS, "hf_config")):
@@ -189,6 +191,27 @@ def workload_of(file: Path | None, flags: Mapping[str, Any]) -> Workload:
 
         body = with_hf_config(body, Path())
     return Workload.model_validate(body)
+
+
+def _from_trainer(body: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """A config of axolotl, LLaMA-Factory, torchtune, Hugging Face or DeepSpeed as a request; says what was left out."""
+    from estimator.cli.errors import note
+    from estimator.request_files import read_file, read_text
+    from estimator.trainers import trainer_of, translated
+
+    def load(name: str) -> dict[str, Any] | None:
+        path = folder / Path(name).expanduser()
+        return read_text(read_file(path, field="deepspeed"), name=name) if path.is_file() else None
+
+    if trainer_of(body) is None:
+        return body
+    found = translated(body, load)
+    note(f"read as a config of {found.trainer}")
+    for text in found.notes:
+        note(f"  {text}")
+    if found.unsupported:
+        note(f"  not planned: {', '.join(found.unsupported)}")
+    return found.request
 
 
 def _settings_of(texts: Sequence[str]) -> dict[str, str]:

@@ -79,6 +79,19 @@ def test_another_model_on_the_command_line_replaces_the_files(tmp_path: Path) ->
     assert workload_of(file, {"custom": "params_m=5,flops_per_sample=1G"}).custom is not None
 
 
+def test_a_trainers_config_is_planned_and_what_is_lost_is_said(quiet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (quiet / "axolotl.yml").write_text(
+        "base_model: openai-community/gpt2\nsequence_len: 1024\nmicro_batch_size: 2\nnum_epochs: 1\n"
+        "deepspeed: zero3.json\nunsloth_lora_mlp: true\n"
+    )
+    (quiet / "zero3.json").write_text('{"zero_optimization": {"stage": 3}, "train_batch_size": "auto"}')
+    assert run(["plan", "axolotl.yml", "--tokens", "5M", "--top", "1", "--format", "json"]) == 0
+    streams = capsys.readouterr()
+    assert json.loads(streams.out)["workload"]["sharding"] == "zero3"
+    assert "read as a config of axolotl" in streams.err
+    assert "not planned: unsloth_lora_mlp" in streams.err
+
+
 def test_a_config_can_be_named_on_the_command_line(quiet: Path) -> None:
     (quiet / "config.json").write_text('{"model_type": "llama", "hidden_size": 64}')
     assert workload_of(None, {"hf_config": "config.json"}).hf_config == {"model_type": "llama", "hidden_size": 64}
