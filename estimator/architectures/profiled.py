@@ -35,9 +35,9 @@ AXES = ("flops", "values_per_flop", "kernels", "half", "wire")
 (autocast leaves a part in fp32), gradient bytes exchanged (sparse embeddings, 16-bit exchange)."""
 
 SIGMA = {
-    "counted": (0.20, 0.35, 0.40, 0.25, 0.50),
-    "shape": (0.20, 0.35, 0.40, 0.25, 0.50),
-    "gmacs": (0.35, 0.50, 0.60, 0.25, 0.50),
+    "counted": (0.12, 0.20, 0.30, 0.15, 0.40),
+    "shape": (0.12, 0.20, 0.30, 0.15, 0.40),
+    "gmacs": (0.25, 0.40, 0.40, 0.20, 0.50),
     "size": (2.00, 0.70, 0.60, 0.25, 0.80),
 }
 """Standard deviation of the log factors by what the base work rests on: counted operators, a closed form of the
