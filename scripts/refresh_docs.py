@@ -83,6 +83,8 @@ def output(body: str) -> str:
     shown = []
     for command in commands(body):
         done = run(command)
+        if done.returncode:
+            raise RuntimeError(f"{command}\n{done.stderr}")
         shown.append(f"$ {command}\n{done.stdout}{done.stderr}".rstrip())
     return "```console\n" + "\n\n".join(shown) + "\n```\n"
 
