@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
@@ -49,14 +50,14 @@ def _operation(openapi: Mapping[str, Any], path: str, method: str, operation: Ma
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
     fields = list(_parameters(operation)) or list(_fields(openapi, body.get("schema", {})))
     rows = "".join(
-        f"<tr><td><code>{escape(name)}</code></td><td>{escape(kind)}</td><td>{escape(text)}</td></tr>"
+        f"<tr><td><code>{escape(name)}</code></td><td>{escape(kind)}</td><td>{_prose(text)}</td></tr>"
         for name, kind, text in fields
     )
     table = f"<table><tr><th>field</th><th>type</th><th></th></tr>{rows}</table>" if rows else ""
     heading = f"<h2><code>{method.upper()} {escape(path)}</code></h2>"
     return (
         f'<section id="{escape(operation.get("operationId", path))}">{heading}'
-        f"<p>{escape(operation.get('description', ''))}</p>{_calls(path, body)}{table}</section>"
+        f"<p>{_prose(operation.get('description', ''))}</p>{_calls(path, body)}{table}</section>"
     )
 
 
@@ -76,18 +77,30 @@ def _parameters(operation: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield parameter["name"], _kind(parameter["schema"]), parameter["schema"].get("description", "")
 
 
-def _fields(openapi: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+def _fields(openapi: Mapping[str, Any], schema: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str, str]]:
+    """Every field of a body, those of its sections as `constraints.deadline`."""
     for name, field in _resolved(openapi, schema).get("properties", {}).items():
         inner = _resolved(openapi, field)
-        yield name, _kind(inner), field.get("description") or inner.get("description", "")
+        path = f"{above}{name}"
+        yield path, _kind(inner), field.get("description") or inner.get("description", "")
+        if not above:
+            yield from _fields(openapi, inner, f"{path}.")
 
 
 def _resolved(openapi: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema itself where it is only a reference."""
-    found: Mapping[str, Any] = schema
-    if "$ref" in schema:
-        found = openapi["components"]["schemas"][schema["$ref"].rsplit("/", 1)[-1]]
+    """The schema itself where it is only a reference, or a list of such, or one such and null."""
+    options = [option for option in schema.get("anyOf", []) if option.get("type") != "null"]
+    found = options[0] if len(options) == 1 else schema
+    found = found["items"] if "$ref" in found.get("items", {}) else found
+    if "$ref" in found:
+        resolved: Mapping[str, Any] = openapi["components"]["schemas"][found["$ref"].rsplit("/", 1)[-1]]
+        return resolved
     return found
+
+
+def _prose(text: str) -> str:
+    """Text with its `code` marked as such."""
+    return re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text))
 
 
 def _kind(schema: Mapping[str, Any]) -> str:

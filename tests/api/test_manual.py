@@ -12,6 +12,8 @@ def test_the_manual_shows_every_operation_and_fetches_nothing(client: TestClient
         assert path in page.text
     assert not re.search(r"""(src|href)=["'](https?:)?//""", page.text)
     assert "<script" not in page.text
+    for field in ("constraints.deadline", "lora.rank", "own.usd_per_hour", "options.sort", "seq_len"):
+        assert f"<code>{field}</code>" in page.text
 
 
 def test_every_operation_has_a_stable_name_and_says_what_it_answers(client: TestClient) -> None:
