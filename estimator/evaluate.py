@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from estimator.performance.evidence import NAMES
 from estimator.performance.intervals import KINDS, conformal, half_widths, model_class, weighted_quantile
 from estimator.performance.neighbours import OWN_WEIGHT
-from estimator.performance.study import SPLITS, Bench, all_left_out, bench, folds, predict, train
+from estimator.performance.study import SPLITS, Bench, folds, judged, predict
 from estimator.terms import EvidenceKind, Method
 
 Floats = NDArray[np.float64]
@@ -65,9 +65,7 @@ def evaluate(families: Iterable[str] = ("language", "classic")) -> Report:
     scores: list[Score] = []
     extras: dict[str, float] = {}
     for family in families:
-        data = bench(family)
-        whole = train(data, np.arange(len(data)))
-        left = all_left_out(data, whole)
+        data, whole, left = judged(family)
         _step, features = predict(data, np.arange(len(data)), whole)
         classes = model_class(features, family)
         finals = {split: final for split, (_physics, final) in left.items()}

@@ -39,8 +39,6 @@ LAB_FAMILIES = {
     "nvidia/nemo-megatron-launcher": "nvidia-nemo",
     "ai-hypercomputer/maxtext": "ai-hypercomputer",
     "ai-hypercomputer/tpu-recipes": "ai-hypercomputer",
-    "lambdal/deeplearning-benchmark": "lambdal",
-    "lambdal/lambda-tensorflow-benchmark": "lambdal",
 }
 """Repositories of one laboratory that publish the same kind of tables of the same stack."""
 
@@ -75,6 +73,7 @@ class Row:
     compiled: bool
     optimizer: str
     framework: str
+    date: str  # YYYY-MM, "" where unknown
     peft: str
     unit: str
     per_gpu: bool
@@ -207,9 +206,10 @@ _PEFT = {
 def method_of(row: Mapping[str, str]) -> Method:
     """Training method: `peft` decides; else full fine-tuning where the task says so, else pretraining."""
     peft = word(row, "peft")
-    for name, method in _PEFT.items():
-        if peft == name or peft.endswith("-" + name):
-            return method
+    if peft in _PEFT:
+        return _PEFT[peft]
+    if "lora" in peft:  # `bnb-qlora`, `awq-lora`, `rslora`: quantised where the name says so
+        return Method.QLORA if re.search(r"^q|-q|gptq|awq|bnb|nf4|int4|4bit", peft) else Method.LORA
     return Method.FULL if "finetune" in word(row, "task").replace("-", "").replace("_", "") else Method.PRETRAIN
 
 
@@ -262,6 +262,7 @@ def read_row(row: Mapping[str, str]) -> Row:
         compiled=word(row, "compiled") in ("yes", "true", "1"),
         optimizer=word(row, "optimizer"),
         framework=framework,
+        date=word(row, "date")[:7],
         peft=word(row, "peft"),
         unit=word(row, "unit").replace(" ", ""),
         per_gpu=word(row, "scope").replace("-", "_") == "per_gpu",

@@ -315,6 +315,12 @@ def plain_stack(row: Row) -> bool:
     return any(name in row.framework for name in _PLAIN) or row.method is not Method.PRETRAIN
 
 
+def early_attention(row: Row) -> bool:
+    """Fused attention before FlashAttention-2 (July 2023); Composer and llm-foundry kept its Triton form into 2024."""
+    old = re.match(r"\d{4}-\d{2}$", row.date) is not None and row.date < "2023-08"
+    return old or (row.date < "2024-06" and any(name in row.framework for name in ("composer", "llm-foundry")))
+
+
 def fused_stack(row: Row) -> bool:
     """Compiled, tuned, or one of the frameworks whose layers are fused kernels."""
     named = any(name in row.framework for name in _FUSED) and "automodel" not in row.framework
@@ -326,6 +332,7 @@ def _execution(rows: list[Row], rates: list[MatrixRate]) -> Execution:
         value_bytes=np.array([4.0 if r.name in ("fp32", "tf32") else r.value_bytes for r in rates]),
         format=np.array([format_code(r.name) for r in rates]),
         eager_attention=np.array([float(attention_of(row) == "eager") for row in rows]),
+        early_attention=np.array([float(early_attention(row)) for row in rows]),
         quantised=np.array([float(row.method is Method.QLORA) for row in rows]),
         optimizer_bytes=np.array([optimizer_bytes(row.optimizer) for row in rows]),
         plain=np.array([float(plain_stack(row)) for row in rows]),

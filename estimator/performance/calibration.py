@@ -30,49 +30,44 @@ SOFT = 0.15
 FREE: dict[str, tuple[Free, ...]] = {
     "language": (
         Free("matmul", 0.10, 0.4, 1.0),
-        Free("narrow", 0.10, 0.4, 1.1),
-        Free("tiny", 0.30, 0.2, 1.1),
         Free("expert", 0.20, 0.2, 1.0),
         Free("expert_width", 0.5, 10.0, 3000.0),
         Free("attention", 0.3, 0.1, 0.9),
-        Free("attention_fall", 0.3, 0.05, 1.0),
-        Free("vendor_attention", 0.25, 1.0, 3.0),
         Free("width", 0.7, 1.0, 2000.0),
-        Free("again", 0.15, 0.5, 1.1),
         Free("fill", 0.5, 1.0, 1000.0),
-        Free("split", 0.5, 10.0, 5000.0),
         Free("traffic", 0.3, 0.2, 4.0),
-        Free("fused", 0.3, 0.1, 1.0),
         Free("vendor", 0.15, 1.0, 1.5),
-        Free("tuned", 0.15, 1.0, 1.6),
         Free("launch_us", 0.4, 4.0, 300.0),
         Free("plain", 0.3, 1.0, 6.0),
-        Free("bubble", 0.3, 0.1, 1.5),
         Free("tensor", 0.3, 0.1, 1.5),
-        Free("latency_us", 0.5, 2.0, 200.0),
-        Free("link", 0.3, 0.2, 1.0),
-        Free("nic", 0.3, 0.1, 1.0),
         Free("exchange", 0.5, 0.05, 2.0),
     ),
     "classic": (
-        Free("matmul", 0.15, 0.3, 1.0),
-        Free("single", 0.3, 0.3, 2.5),
-        Free("tf32", 0.3, 0.3, 1.5),
+        Free("matmul", 0.2, 0.3, 1.0),
+        Free("single", 0.3, 0.5, 2.5),
+        Free("tf32", 0.3, 0.5, 2.0),
         Free("grouped", 0.5, 0.01, 1.0),
-        Free("traffic", 0.3, 0.2, 4.0),
-        Free("launch_us", 0.4, 4.0, 300.0),
-        Free("step_ms", 0.5, 1.0, 100.0),
-        Free("link", 0.3, 0.2, 1.0),
-        Free("pcie", 0.3, 0.1, 0.9),
-        Free("staged", 0.3, 0.03, 0.6),
-        Free("nic", 0.3, 0.1, 1.0),
-        Free("overlap", 0.3, 1.0, 6.0),
+        Free("traffic", 0.3, 0.3, 3.0),
+        Free("fused", 0.3, 0.2, 1.2),
+        Free("launch_us", 0.5, 0.5, 60.0),
+        Free("step_ms", 0.7, 0.2, 40.0),
+        Free("link", 0.4, 0.05, 1.0),
+        Free("pcie", 0.3, 0.05, 1.0),
+        Free("staged", 0.4, 0.02, 1.0),
+        Free("nic", 0.3, 0.05, 1.0),
     ),
 }
 """What the fit of each family may move."""
 
 
-PRIORS: dict[str, Constants] = {"language": Constants(), "classic": Constants(overlap=1.9)}
+PRIORS: dict[str, Constants] = {
+    "language": Constants(),
+    "classic": Constants(
+        matmul=0.62, single=1.4, tf32=1.15, grouped=0.06, traffic=1.0, fused=0.7, vendor=1.0, launch_us=4.0,
+        step_ms=4.0, plain=1.0, link=0.5, pcie=0.35, staged=0.17, nic=0.7, overlap=1.9, width=0.0, fill=0.0,
+        split=0.0, sync=0.04,
+    ),
+}  # fmt: skip
 """Where the fit of each family starts and what it is drawn to."""
 
 

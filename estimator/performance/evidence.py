@@ -6,7 +6,8 @@ committed archive, written by the fit, loaded in milliseconds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks_db.gpus import gpus
 from estimator.hardware import Hardware
 from estimator.layouts import Layout
 from estimator.performance.roofline import Execution
@@ -23,10 +25,10 @@ from estimator.work import Work
 
 PACK = Path(__file__).parent / "evidence.npz"
 
-NAMES = ("lab", "model", "gpu", "method", "format", "software")
+NAMES = ("lab", "model", "kin", "gpu", "arch", "method", "format", "software")
 """Features that are names; two rows differ in them or not."""
 
-SWITCHES = ("moe", "recompute", "sharded", "plain", "fused", "eager")
+SWITCHES = ("moe", "recompute", "sharded", "plain", "fused", "eager", "channels_last")
 """Features that are small codes."""
 
 FIGURES = (
@@ -46,6 +48,32 @@ class Labels:
     method: Sequence[str] | str
     format: Sequence[str] | str
     software: Sequence[str] | str
+
+    def spread(self, m: int) -> dict[str, NDArray[np.str_]]:
+        """Every name of `NAMES` as an array of shape (m,); kin and chip generation follow from model and GPU."""
+        given = {f.name: np.broadcast_to(np.asarray(getattr(self, f.name), np.str_), (m,)) for f in fields(self)}
+        given["kin"] = _mapped(given["model"], kin)
+        given["arch"] = _mapped(given["gpu"], _arch)
+        return {name: given[name] for name in NAMES}
+
+
+def kin(model: str) -> str:
+    """Family of a model by the letters its name begins with.
+
+    >>> kin("llama3-8b"), kin("regnety_032"), kin("resnet50")
+    ('llama', 'regnety', 'resnet')
+    """
+    found = re.match(r"[a-z]+", model.lower())
+    return found[0] if found else model
+
+
+def _arch(name: str) -> str:
+    return gpus()[name].arch if name in gpus() else ""
+
+
+def _mapped(names: NDArray[np.str_], of: Callable[[str], str]) -> NDArray[np.str_]:
+    words, inverse = np.unique(names, return_inverse=True)
+    return np.array([of(str(word)) for word in words], np.str_)[inverse]
 
 
 @dataclass(frozen=True)
@@ -104,11 +132,11 @@ def features_of(
             column(run.plain),
             column(run.fused),
             column(run.eager_attention),
+            column(run.channels_last),
         ],
         axis=1,
     ).astype(np.int8)
-    names = {name: np.broadcast_to(np.asarray(getattr(labels, name), np.str_), (m,)) for name in NAMES}
-    return Features(names, switches, figures)
+    return Features(labels.spread(m), switches, figures)
 
 
 @dataclass(frozen=True)
@@ -196,6 +224,8 @@ def load(path: Path = PACK) -> dict[str, Evidence]:
         families = sorted({name.split("/")[0] for name in archive.files})
         loaded = {}
         for family in families:
+            if any(f"{family}/vocabulary/{name}" not in archive.files for name in NAMES):
+                continue  # written by another version of this file: as good as no fit
             parts = {name: archive[f"{family}/{name}"] for name in ("codes", "switches", "residual", "weight", "ids")}
             loaded[family] = Evidence(
                 vocabulary={name: archive[f"{family}/vocabulary/{name}"] for name in NAMES},

@@ -42,28 +42,40 @@ class Likeness:
 
 LIKENESS: dict[str, Likeness] = {
     "language": Likeness(
-        names={"lab": 8.0, "model": 1.0, "gpu": 0.35, "method": 6.0, "format": 0.5, "software": 0.0},
-        switches={"moe": 8.0, "recompute": 0.8, "sharded": 0.2, "plain": 5.0, "fused": 1.8, "eager": 1.4},
-        figures={
-            "tokens": 0.37, "seq": 0.06, "gpus": 0.12, "size": 0.08, "tensor": 0.06, "pipeline": 0.12, "expert": 0.4,
-            "accumulation": 0.01, "half": 0.45, "compute": 3.5, "memory": 4.0, "launch": 0.8, "communication": 3.0,
-            "bubble": 5.0,
+        names={
+            "lab": 3.0, "model": 0.3, "kin": 1.0, "gpu": 0.6, "arch": 0.2, "method": 0.8, "format": 2.1,
+            "software": 1.3,
         },
-        nearest=4,
-        sharpness=0.7,
-        shrink=0.08,
+        switches={
+            "moe": 3.0, "recompute": 4.0, "sharded": 0.1, "plain": 0.9, "fused": 1.7, "eager": 4.0,
+            "channels_last": 0.0,
+        },
+        figures={
+            "tokens": 0.55, "seq": 0.25, "gpus": 0.15, "size": 0.05, "tensor": 0.05, "pipeline": 0.05, "expert": 0.55,
+            "accumulation": 0.03, "half": 0.3, "compute": 3.6, "memory": 10.0, "launch": 0.8, "communication": 1.5,
+            "bubble": 3.4,
+        },
+        nearest=7,
+        sharpness=2.0,
+        shrink=0.005,
     ),
     "classic": Likeness(
-        names={"lab": 1.5, "model": 2.0, "gpu": 1.5, "method": 0.0, "format": 1.2, "software": 0.5},
-        switches={"moe": 0.0, "recompute": 0.2, "sharded": 0.2, "plain": 0.5, "fused": 0.5, "eager": 0.3},
+        names={
+            "lab": 1.5, "model": 1.0, "kin": 1.2, "gpu": 1.5, "arch": 0.5, "method": 0.7, "format": 1.2,
+            "software": 0.3,
+        },
+        switches={
+            "moe": 0.0, "recompute": 0.0, "sharded": 0.0, "plain": 0.3, "fused": 1.0, "eager": 0.0,
+            "channels_last": 1.0,
+        },
         figures={
-            "tokens": 0.25, "seq": 0.05, "gpus": 0.35, "size": 0.1, "tensor": 0.1, "pipeline": 0.1, "expert": 0.0,
-            "accumulation": 0.1, "half": 0.2, "compute": 1.0, "memory": 1.0, "launch": 1.0, "communication": 1.0,
-            "bubble": 1.0,
+            "tokens": 0.2, "seq": 0.0, "gpus": 0.35, "size": 0.2, "tensor": 0.0, "pipeline": 0.0, "expert": 0.0,
+            "accumulation": 0.1, "half": 0.2, "compute": 0.5, "memory": 0.5, "launch": 0.5, "communication": 0.5,
+            "bubble": 0.0,
         },
         nearest=6,
         sharpness=1.0,
-        shrink=0.3,
+        shrink=0.4,
     ),
 }  # fmt: skip
 

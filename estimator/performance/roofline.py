@@ -30,6 +30,7 @@ class Execution:
     value_bytes: Switch = 2.0  # of activations and of the weights that the matrices read
     format: Switch = 0.0  # of the matrices: index into FORMATS
     eager_attention: Switch = 0.0  # 1: scores go through memory and the full square is computed
+    early_attention: Switch = 0.0  # 1: fused attention of the first generation (before FlashAttention-2, July 2023)
     quantised: Switch = 0.0  # 1: the frozen base is stored in 4 bit
     optimizer_bytes: Switch = 30.0  # read and written a trainable parameter and step
     plain: Switch = 0.0  # 1: plain Python stack (Hugging Face, adapters), 0: lean (Megatron, compiled, graphs)
@@ -107,9 +108,8 @@ def device_time(work: Work, hardware: Hardware, layout: Layout, run: Execution, 
     dense = samples / cut * matrix * (work.matmul_flops + work.expert_flops * routed + work.grouped_flops / c.grouped)
     matmul = dense * slow * np.where(np.asarray(work.backward_ratio) < 1.9, c.frozen, 1.0)
     eager = np.asarray(run.eager_attention)
-    fused = (
-        c.attention * (312.0 / hardware.half_tflops) ** c.attention_fall * np.where(run.fused, c.vendor_attention, 1.0)
-    )
+    library = np.where(run.fused, c.vendor_attention, np.where(run.early_attention, c.early_attention, 1.0))
+    fused = c.attention * (312.0 / hardware.half_tflops) ** c.attention_fall * library
     rate = np.where(eager > 0, 0.5 * c.matmul * hardware.sustained, fused)
     scores = samples / cut * (3.5 + (matrix - 1.0 - work.backward_ratio)) * work.attention_flops
     matmul = matmul + scores / (rate * hardware.half_tflops * 1e12)

@@ -61,7 +61,8 @@ def step_time(
     wire = traffic(work, hardware, layout, run.value_bytes, c)
     micro = device.matmul + device.memory  # of all micro-batches
     gpu = micro + device.optimizer
-    busy = _join(gpu, device.host + device.fixed)
+    straggle = 1.0 + c.sync * np.log2(np.maximum(hardware.gpus, 1.0))
+    busy = _join(gpu, device.host + device.fixed) * straggle
     stretch = c.bubble * (layout.pipeline - 1.0) / (layout.grad_accum * layout.virtual_stages)
     bubble = (_join(micro, device.host) + wire.blocking) * stretch
     core = busy + wire.blocking + bubble
@@ -71,8 +72,8 @@ def step_time(
     return StepTime(
         compute=device.matmul,
         memory=device.memory + device.optimizer,
-        launch=busy - gpu,
-        communication=wire.blocking + (moved - core),
+        launch=np.maximum(busy - gpu, 0.0),  # no rounding below zero
+        communication=wire.blocking + np.maximum(moved - core, 0.0),
         pipeline=bubble,
         input=total - moved,
         total=total,

@@ -1,0 +1,155 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from benchmarks_db import measurements
+from estimator.performance import evidence as packed
+from estimator.performance import fitting, per_row, step_time
+from estimator.performance.constants import PARAMETERS, Constants, fitted
+from estimator.performance.correction import correct, own_measurements
+from estimator.performance.evidence import Labels, evidence_of, features_of
+from estimator.performance.intervals import KINDS, conformal, half_widths, weighted_quantile, widths_of
+from estimator.performance.neighbours import LIKENESS, neighbourhood
+from estimator.performance.offsets import offsets_of
+from estimator.rows import labels_of, prepare
+from estimator.terms import EvidenceKind
+
+ROW = {
+    "source": "mosaicml/llm-foundry@8c8dd48:README.md", "model": "mpt-7b", "task": "llm-pretrain",
+    "gpu": "H100-SXM5-80GB", "gpus": "8", "precision": "bf16", "micro_batch": "6", "global_batch": "48",
+    "seq_len": "2048", "sharding": "fsdp", "attention": "flash", "framework": "llm-foundry/composer",
+}  # fmt: skip
+
+
+def features(*rows):
+    prepared = prepare(list(rows))
+    parts = prepared.work, prepared.hardware, prepared.layout, prepared.execution
+    step = step_time(*parts[:3], execution=parts[3], constants=per_row(prepared.families))
+    return features_of(labels_of(prepared), *parts, step)
+
+
+def test_the_committed_fit_belongs_to_the_committed_data():
+    assert fitting.committed_fingerprint() == measurements.fingerprint(), "run `estimator benchmarks fit`"
+
+
+def test_committed_constants_stay_inside_their_bounds_and_name_their_units():
+    document = fitting.json.loads(PARAMETERS.read_text())
+    for family, constants in document["families"].items():
+        assert set(constants) == set(Constants.__dataclass_fields__)
+        for name, entry in constants.items():
+            assert entry["unit"], (family, name)
+            if "bounds" in entry:
+                low, high = entry["bounds"]
+                assert low * 0.999 <= entry["value"] <= high * 1.001, (family, name)
+        assert fitted(family).matmul <= 1.0
+
+
+def test_the_evidence_pack_round_trips(tmp_path):
+    known = packed.load()["language"]
+    packed.save({"language": known}, tmp_path / "a.npz")
+    packed.save({"language": known}, tmp_path / "b.npz")
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+    again = packed.load(tmp_path / "a.npz")["language"]
+    assert np.array_equal(again.codes, known.codes)
+    assert np.array_equal(again.residual, known.residual)
+
+
+def test_replicates_fold_to_their_median():
+    f = features(ROW, ROW, ROW)
+    found = evidence_of(f, np.array([0.0, 0.1, 5.0]), np.ones(3), ["a", "b", "c"])
+    assert len(found) == 1
+    assert found.residual[0] == pytest.approx(0.1)
+    assert found.replicates[0] == 3
+
+
+def test_the_correction_pulls_near_rows_and_fades_where_nothing_is_alike():
+    known = evidence_of(features(ROW), np.array([0.3]), np.ones(1), ["a"])
+    likeness = LIKENESS["language"]
+    same = neighbourhood(features(ROW), known, likeness).shift[0]
+    near = neighbourhood(features(ROW | {"micro_batch": "3"}), known, likeness).shift[0]
+    far = neighbourhood(
+        features(ROW | {"source": "other/lab@1:x", "model": "llama3-70b", "gpu": "L4"}), known, likeness
+    )
+    assert 0.3 > same > near > 0
+    assert abs(far.shift[0]) < 0.01
+
+
+def test_one_odd_residual_is_clipped():
+    known = evidence_of(features(ROW), np.array([9.0]), np.ones(1), ["a"])
+    assert neighbourhood(features(ROW), known, LIKENESS["language"]).shift[0] < 1.0
+
+
+def test_offsets_are_zero_for_what_was_never_measured():
+    known = evidence_of(features(ROW), np.array([0.3]), np.ones(1), ["a"])
+    offsets = offsets_of(known, "classic")
+    assert offsets.shift(known.codes)[0] > 0
+    assert offsets.shift(np.full_like(known.codes, -1))[0] == 0
+
+
+def test_an_own_measurement_moves_and_narrows_the_same_case_and_leaves_others_alone():
+    asked = ROW | {"source": "", "gpu": "RTX-4090", "micro_batch": "1", "global_batch": "8"}
+    bare = correct("language", features(asked))
+    own = own_measurements([asked | {"throughput": "4000", "unit": "tokens/s"}])["language"]
+    moved = correct("language", features(asked), own=own)
+    assert np.log(moved.factor[0]) == pytest.approx(0.85 * own[1][0] + 0.15 * np.log(bare.factor[0]), rel=0.05)
+    assert moved.high[0] < bare.high[0]
+    assert KINDS[moved.kind[0]] is EvidenceKind.OWN
+    other = features(asked | {"model": "llama3-70b", "gpu": "H100-SXM5-80GB", "peft": "qlora"})
+    assert abs(np.log(correct("language", other, own=own).factor[0] / correct("language", other).factor[0])) < 0.1
+
+
+def test_own_rows_that_cannot_be_used_are_left_out():
+    assert own_measurements([{"model": "?", "throughput": "3"}]) == {}
+    assert own_measurements([ROW | {"throughput": "-3"}]) == {}
+
+
+def test_evidence_kinds_go_from_near_to_far():
+    asked = [
+        ROW,
+        ROW | {"gpu": "V100-SXM2-32GB", "precision": "fp16"},
+        ROW | {"model": "brand-new-7b"},
+        ROW | {"gpu": "RTX-4000-Ada", "model": "brand-new-7b"},
+        ROW | {"source": "nobody/knows@1:x"},
+    ]
+    known = correct("language", features(*asked))
+    kinds = [KINDS[k] for k in known.kind]
+    assert kinds[0] is EvidenceKind.GROUP
+    assert kinds[2] is EvidenceKind.UNSEEN_MODEL
+    assert kinds[4] is EvidenceKind.UNSEEN_LAB
+    assert np.all(known.low <= 1)
+    assert np.all(known.high >= 1)
+    assert known.high[4] > known.high[0]
+
+
+def test_the_measurements_shown_are_of_the_same_model_where_there_are_any():
+    ids = correct("language", features(ROW)).measurements(0)
+    assert ids
+    assert all(name.startswith("llm-") for name in ids[:1])
+
+
+def test_conformal_widths_hold_their_share_and_never_shrink_with_distance():
+    rng = np.random.default_rng(0)
+    kinds = {kind.value: rng.normal(0, 0.1 * (i + 1), 4000) for i, kind in enumerate(KINDS[1:])}
+    classes = np.repeat("dense", 4000)
+    widths = conformal(kinds, classes, np.ones(4000))
+    row = [widths.table["dense"][kind.value] for kind in KINDS[1:]]
+    assert row == sorted(row)
+    assert np.mean(np.abs(kinds["unseen-lab"]) <= row[-1]) == pytest.approx(0.8, abs=0.01)
+    half = half_widths(np.array(["dense", "unheard-of"]), np.array([1, 5]), widths, loose=np.array([True, False]))
+    assert half[0] == pytest.approx(1.15 * row[0])
+    assert half[1] == 0.5
+
+
+def test_a_weighted_quantile_counts_weight_not_rows():
+    assert weighted_quantile(np.array([1.0, 2.0, 3.0]), np.array([8.0, 1.0, 1.0]), 0.8) == 1.0
+
+
+def test_labels_may_be_one_text_for_all():
+    prepared = prepare([ROW, ROW | {"micro_batch": "2"}])
+    parts = prepared.work, prepared.hardware, prepared.layout, prepared.execution
+    step = step_time(*parts[:3], execution=parts[3])
+    labels = Labels(lab="", model="mpt-7b", gpu="H100-SXM5-80GB", method="full", format="bf16", software="")
+    assert len(features_of(labels, *parts, step)) == 2
+    assert replace(labels, lab="x").lab == "x"
+    assert widths_of("language").table
