@@ -424,3 +424,32 @@ def test_the_fit_and_its_evaluation_are_commands(
     monkeypatch.setattr("estimator.evaluate.FORMATS", {"json": lambda _: "{}", "markdown": lambda _: "| case |"})
     assert output(capsys, "benchmarks", "evaluate", "--format", "json") == "{}\n"
     assert output(capsys, "benchmarks", "evaluate") == "| case |\n"
+
+
+def test_diff_compares_requests_and_plans(quiet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (quiet / "a.yaml").write_text("model: gpt2-124m\ntokens: 10M\nseq_len: 1024\n")
+    (quiet / "b.yaml").write_text("model: gpt2-124m\ntokens: 1B\nseq_len: 1024\n")
+    assert run(["plan", "a.yaml", "-o", "a.json"]) == 0
+    assert run(["diff", "a.json", "a.yaml", "--max-increase", "0%"]) == 0
+    assert "+0% time" in capsys.readouterr().out
+    assert run(["diff", "a.yaml", "b.yaml", "--max-increase", "10%"]) == 1
+    streams = capsys.readouterr()
+    assert "tokens: 1e+07 -> 1e+09" in streams.out
+    assert "error: b.yaml: cost_usd grew by more than 10%" in streams.err
+    assert output(capsys, "diff", "a.yaml", "b.yaml").startswith("+")
+    document = json.loads(output(capsys, "diff", "b.yaml", "a.yaml", "--format", "json"))
+    assert document["hours"]["percent"] < 0
+    assert output(capsys, "diff", "a.yaml", "b.yaml", "--format", "csv").startswith(
+        "figure,before,after,change,percent\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "field"), [('{"plans": [{}], "workload": {}}', "diff"), ("[]", "request"), ("{}", "model")]
+)
+def test_diff_names_the_side_that_cannot_be_read(
+    quiet: Path, capsys: pytest.CaptureFixture[str], content: str, field: str
+) -> None:
+    (quiet / "a.json").write_text(content)
+    assert run(["diff", "a.json", "a.json"]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {field}: ")
