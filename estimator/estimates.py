@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from glob import escape
 
 import numpy as np
 
@@ -66,7 +67,9 @@ def estimate(
         ways = _ways_on(job, market, limits, wanted, measured)
         _add(job, ways, text, moment, entries, rejected, hints)
     for machine in workload.own:
-        alone = limits.model_copy(update={"clouds": ("own",), "markets": None, "instance_types": (machine.name,)})
+        alone = limits.model_copy(
+            update={"clouds": ("own",), "markets": None, "instance_types": (escape(machine.name),)}
+        )
         open_offers = offered(market, alone, GpuFilter({}, ()))
         table = open_offers.table
         if open_offers.last is not None:  # no price stated: the time is still worth knowing

@@ -52,6 +52,7 @@ class Limits:
     """What the user fixed; None and AUTO leave the choice to the search."""
 
     micro_batch: int | None = None
+    grad_accum: int | None = None
     tensor: int | None = None
     pipeline: int | None = None
     context: int | None = None
@@ -214,7 +215,7 @@ def _pairs(
     possible = divides & sensible
 
     data = gpus / size
-    share = global_batch / data / float(limits.micro_batch or 1)
+    share = global_batch / data / float((limits.micro_batch or 1) * (limits.grad_accum or 1))
     batched = possible & (np.abs(share - np.round(share)) < 1e-9) & (share > 0.5)
     refused = np.select([~possible.any(axis=1), ~batched.any(axis=1)], [NO_DEGREES, NO_BATCH], NO_MEMORY)
     machine, degree = np.nonzero(batched)
@@ -273,6 +274,8 @@ def _with_micro_batches(
 
     sizes = _micro_batches(global_batch, limits)
     divides = (replica_batch[pair][:, None] % sizes[None, :] == 0) & (sizes[None, :] <= most[:, None])
+    if limits.grad_accum is not None:
+        divides &= sizes[None, :] * limits.grad_accum == replica_batch[pair][:, None]
     power = (np.log2(sizes) % 1 == 0) | (limits.micro_batch is not None)
     largest = divides & (np.cumsum(divides[:, ::-1], axis=1)[:, ::-1] == 1)
     keep = divides & (power[None, :] | largest) & (sizes[None, :] > lower[:, None]) | (largest & first[:, None])

@@ -103,13 +103,17 @@ def _best(candidates: Candidates, steps: StepTime) -> Ints:
 
 
 def limits_of(workload: Workload) -> Limits:
-    """What the request fixes of the layout."""
+    """What the request fixes of the layout.
+
+    Accumulation steps count beside a stated global batch; without one they only set the least of it.
+    """
 
     def fixed(value: int | str) -> int | None:
         return value if isinstance(value, int) else None
 
     return Limits(
         micro_batch=fixed(workload.micro_batch),
+        grad_accum=None if workload.global_batch is None else workload.grad_accum,
         tensor=fixed(workload.tensor_parallel),
         pipeline=fixed(workload.pipeline_parallel),
         context=fixed(workload.context_parallel),

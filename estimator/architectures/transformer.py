@@ -8,10 +8,11 @@ the usual shape of its size (`shape_of`); what is known of it always wins over w
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from benchmarks_db.errors import WorkloadError
+from benchmarks_db.errors import UnknownName, WorkloadError
 from estimator.terms import Method
 from estimator.work import Work
 
@@ -167,18 +168,57 @@ def size_of(shape: Shape, facts: ModelFacts) -> Size:
 def adapter_params(shape: Shape, *, rank: float, targets: str) -> float:
     """Trainable weights of low-rank adapters: rank x (in + out) of each adapted matrix (Hu et al., arXiv:2106.09685).
 
-    `targets`: `all-linear` (attention and feed-forward), `attention` (q, k, v, o), or `qv`.
+    `targets`: `all-linear` (attention and feed-forward), `attention` (q, k, v, o), `qv`, or names of modules as
+    training programs write them, separated by commas (`q_proj,v_proj`); raises UnknownName for any other.
     """
     wide, kv = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-    h = shape.hidden
-    query_value = (h + wide) + (h + kv)
-    attention = query_value + (h + kv) + (wide + h)
-    matrices = {"qv": query_value, "attention": attention}.get(targets)
-    if matrices is None:
-        ffn = shape.dense_ffn or shape.ffn
-        copies = max(1.0, shape.experts + shape.shared_experts) if shape.experts else 1.0
-        matrices = attention + copies * (3.0 if shape.gated else 2.0) * (h + (shape.ffn if shape.experts else ffn))
-    return rank * shape.layers * matrices
+    h, ffn = shape.hidden, shape.ffn if shape.experts else shape.dense_ffn or shape.ffn
+    copies = max(1.0, shape.experts + shape.shared_experts) if shape.experts else 1.0
+    forward = copies * (h + ffn)
+    sizes = {
+        "q": h + wide,
+        "k": h + kv,
+        "v": h + kv,
+        "o": wide + h,
+        "qkv": h + wide + 2.0 * kv,
+        "gate": forward if shape.gated else 0.0,
+        "up": forward,
+        "down": forward,
+        "gate_up": copies * (h + 2.0 * ffn),
+        "head": (h + shape.vocab) / shape.layers,  # once, not in every layer
+    }
+    matrices = {matrix for name in targets.split(",") for matrix in _adapted(name.strip())}
+    return rank * shape.layers * sum(sizes[matrix] for matrix in sorted(matrices))
+
+
+ATTENTION = ("q", "k", "v", "o")
+ADAPTED: Mapping[str, tuple[str, ...]] = {
+    "all-linear": (*ATTENTION, "gate", "up", "down"),
+    "all": (*ATTENTION, "gate", "up", "down"),
+    "attention": ATTENTION,
+    "mlp": ("gate", "up", "down"),
+    "qv": ("q", "v"),
+    **dict.fromkeys(("q_proj", "wq", "query", "q_lin", "q_a_proj", "q_b_proj", "q"), ("q",)),
+    **dict.fromkeys(("k_proj", "wk", "key", "k_lin", "k"), ("k",)),
+    **dict.fromkeys(("v_proj", "wv", "value", "v_lin", "v"), ("v",)),
+    **dict.fromkeys(("kv_a_proj_with_mqa", "kv_b_proj"), ("k", "v")),
+    **dict.fromkeys(("o_proj", "wo", "out_proj", "output_proj", "out_lin", "dense", "o"), ("o",)),
+    **dict.fromkeys(("qkv_proj", "wqkv", "c_attn", "query_key_value", "w_pack", "qkv"), ("qkv",)),
+    **dict.fromkeys(("gate_proj", "w1", "wi_0"), ("gate",)),
+    **dict.fromkeys(("up_proj", "w3", "wi_1", "wi", "fc1", "c_fc", "fc_in", "dense_h_to_4h"), ("up",)),
+    **dict.fromkeys(("down_proj", "w2", "fc2", "fc_out", "dense_4h_to_h"), ("down",)),
+    "c_proj": ("o", "down"),  # GPT-2 calls both so
+    "gate_up_proj": ("gate_up",),
+    **dict.fromkeys(("lm_head", "embed_tokens", "embed_out", "output"), ("head",)),
+}
+"""Which matrices of a layer a name of `lora.targets` adapts."""
+
+
+def _adapted(name: str) -> tuple[str, ...]:
+    found = ADAPTED.get(name.casefold())
+    if found is None:
+        raise UnknownName("adapter target", name, ADAPTED, field="lora.targets")
+    return found
 
 
 def work(

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from benchmarks_db.errors import UnknownName
 from estimator import Workload, estimate, plan
 from estimator.documents import EstimateEntry
 
@@ -64,3 +65,33 @@ def test_where_memory_is_tight_the_layout_expected_to_fit_is_taken() -> None:
     assert memory.verdict == "tight"
     assert memory.used is not None
     assert memory.used <= memory.capacity
+
+
+def test_stated_accumulation_steps_are_kept() -> None:
+    lora = {"model": "llama3-8b", "method": "lora", "tokens": "50M", "global_batch": 64}
+    assert on("H100:8", **lora, grad_accum=4).layout.grad_accum == 4
+    assert on("H100:8", **lora, grad_accum=8).layout.micro_batch == 1
+
+
+def test_adapters_on_fewer_matrices_take_less_memory() -> None:
+    used = []
+    for targets in ("q_proj", "q_proj,v_proj", "attention", "q_proj,k_proj,v_proj,o_proj,up_proj", "all-linear"):
+        lora = {"rank": 256, "targets": targets}
+        asked = {"model": "llama3-8b", "method": "lora", "tokens": "5M", "global_batch": 8, "micro_batch": 1}
+        entry = on("A100-80GB:1", **asked, lora=lora, activation_checkpointing="full")
+        used.append(entry.memory_gib.parts["optimizer"])
+    assert used == sorted(used)
+    assert used[0] < used[1] < used[2] < used[4]
+
+
+def test_an_unknown_adapter_target_is_refused() -> None:
+    asked = {"model": "llama3-8b", "method": "lora", "tokens": "5M", "lora": {"rank": 8, "targets": "q_prj"}}
+    with pytest.raises(UnknownName, match="q_prj"):
+        on("A100-80GB:1", **asked)
+
+
+def test_an_own_machine_may_have_any_name() -> None:
+    machine = {"name": "lab[1]*", "gpu": "A100-80GB", "usd_per_hour": 0}
+    asked = {"model": "llama3-8b", "method": "lora", "tokens": "5M", "own": [machine]}
+    [entry] = estimate(Workload.model_validate(asked), now=NOW).estimates
+    assert entry.gpu == "A100-SXM4-80GB"
