@@ -213,9 +213,10 @@ def _prepared(scope: Scope, settings: SourceSettings) -> AwsScope:
 
 
 def _region(scope: AwsScope, account: Account, region: str, settings: SourceSettings) -> Iterator[Fetched]:
-    """One region. The three services have their own shares of the deadline: one that drags fails alone."""
+    """One region. The three services share the deadline in turn: one that drags fails alone."""
     as_of = settings.clock()
-    patience = Patience(settings, deadline_s=settings.deadline_s / 4)
+    whole = Patience(settings)
+    patience = whole.up_to(1 / 2)
     off = WireFault(FailureReason.REGION_OFF, f"region {region} is not enabled for this account")
     no_facts: WireFault | None = off if scope.status == "off" else None
     catalogue, offered = GpuCatalogue(), list[str]()
@@ -228,14 +229,14 @@ def _region(scope: AwsScope, account: Account, region: str, settings: SourceSett
         no_facts = no_facts or fault
     yield from (machine for machine in catalogue.new_machines() if machine.instance_type in offered)
     if Market.ON_DEMAND in scope.wanted.markets:
-        patience = Patience(settings, deadline_s=settings.deadline_s * 3 / 8)
+        patience = whole.up_to(3 / 4)
         try:
             rows, rejected = _on_demand(account.clients, catalogue, offered, region, settings, patience)
             yield PriceSet(NAME, region, Market.ON_DEMAND, PRICING, as_of, tuple(rows), tuple(rejected))
         except WireFault as fault:
             yield fault.failure(NAME, region, Market.ON_DEMAND, PRICING)
     if Market.SPOT in scope.wanted.markets:
-        patience = Patience(settings, deadline_s=settings.deadline_s * 3 / 8)
+        patience = whole
         try:
             if no_facts is not None:
                 raise no_facts

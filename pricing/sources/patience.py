@@ -115,7 +115,15 @@ class Patience:
 
     def __init__(self, settings: SourceSettings, *, deadline_s: float | None = None) -> None:
         self.settings = settings
-        self.deadline = time.monotonic() + (settings.deadline_s if deadline_s is None else deadline_s)
+        self._began = time.monotonic()
+        self._deadline_s = settings.deadline_s if deadline_s is None else deadline_s
+        self.deadline = self._began + self._deadline_s
+
+    def up_to(self, share: float) -> Patience:
+        """The same, but over after this share of the time: so that one part of a scope leaves time for the others."""
+        part = Patience(self.settings)
+        part.deadline = self._began + share * self._deadline_s
+        return part
 
     def check(self) -> None:
         """Raises WireFault(TIMEOUT) once the deadline has passed."""
