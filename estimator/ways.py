@@ -150,15 +150,24 @@ def _hazards(job: Job, table: OfferTable, offer: Ints, gpus: Floats, nodes: Floa
 
 
 def _on_demand_beside(table: OfferTable) -> Floats:
-    """For each offer, the on-demand price of the same machine in the same region, NaN where there is none."""
-    region = table.codes["region"].astype(np.int64)
-    key = table.type_index.astype(np.int64) * max(1, len(table.names["region"])) + region
+    """For each offer, the on-demand price of the same machine: in the same region, else the lowest of any other region.
+
+    NaN where nobody offers it on demand. Shape (N,).
+    """
     rows = np.flatnonzero(table.where("market", lambda market: market == Market.ON_DEMAND))
     if not len(rows):
         return np.full(len(table), np.nan)
-    order = rows[np.argsort(key[rows], kind="stable")]
+    region = table.codes["region"].astype(np.int64)
+    here = table.type_index.astype(np.int64) * max(1, len(table.names["region"])) + region
+    near, far = (_lowest_of(key, rows, table.usd_per_hour) for key in (here, table.type_index.astype(np.int64)))
+    return np.where(np.isnan(near), far, near)
+
+
+def _lowest_of(key: Ints, rows: Ints, price: Floats) -> Floats:
+    """For each element of `key`, the lowest price among `rows` of the same key; NaN where there is none."""
+    order = rows[np.lexsort((price[rows], key[rows]))]
     place = np.minimum(np.searchsorted(key[order], key), len(order) - 1)
-    return np.where(key[order][place] == key, table.usd_per_hour[order][place], np.nan)
+    return np.where(key[order][place] == key, price[order][place], np.nan)
 
 
 def _extra_usd(table: OfferTable, offer: Ints, extras: Mapping[str, Extras], hours: Floats) -> Floats:

@@ -101,7 +101,8 @@ def outcome_of(plain: Plain, *, deadline: float | None, budget: float | None, pa
     staged = _spread(plain.staging.low, plain.staging.typical, plain.staging.high, draw.wait)
     share = _spread(plain.evaluation.low, plain.evaluation.typical, plain.evaluation.high, draw.speed)
     work = plain.training * speed * (1.0 + share)
-    hazard = log_normal(hazards.low, hazards.typical, hazards.high, draw.hazard)
+    # No source saw more than `high`: drawn beyond it, a few paths that never end would make every expectation
+    hazard = np.clip(log_normal(hazards.low, hazards.typical, hazards.high, draw.hazard), hazards.low, hazards.high)
     wait = log_normal(hazards.wait.low, hazards.wait.typical, hazards.wait.high, draw.wait)
     repair = log_normal(hazards.repair.low, hazards.repair.typical, hazards.repair.high, draw.wait)
 

@@ -175,3 +175,22 @@ def test_spot_without_a_discount_is_said_to_be_dearer() -> None:
     found = plan(workload, offers=same, now=NOW, measured=()).plans
     spot = next(p for p in found if p.market == "spot")
     assert any("dearer in expectation" in note for note in spot.warnings)
+
+
+def test_a_few_hopeless_paths_do_not_make_the_expectation() -> None:
+    """Hazards stay within what the sources saw, so what is expected lies within the interval that is shown."""
+    asked = {"model": "llama2-7b", "method": "full", "tokens": "500M", "global_batch": 64}
+    limits = {"gpus": ["A100-80GB:8"], "markets": ["spot"]}
+    for p in plan(Workload.model_validate(asked | {"constraints": limits}), offers=MARKET, now=NOW).plans:
+        assert p.cost_usd is not None
+        assert p.risk.expected_cost_usd is not None
+        assert p.cost_usd.p10 < p.risk.expected_cost_usd < p.cost_usd.p90
+        assert p.risk.expected_interruptions <= p.risk.hazard_per_hour.high * p.hours.p90
+
+
+def test_spot_may_fall_back_to_the_on_demand_price_of_another_region() -> None:
+    asked = {"model": "llama2-7b", "method": "full", "tokens": "500M", "global_batch": 64}
+    found = plan(Workload.model_validate(asked | {"constraints": {"gpus": ["A100-80GB:8"]}}), offers=MARKET, now=NOW)
+    assert found.plans[0].market == "spot"
+    costs = {one.policy: one.expected_cost_usd for one in found.policies}
+    assert costs["wait"] < costs["fallback-after-3"] < costs["fallback-after-1"] < costs["on-demand"]
