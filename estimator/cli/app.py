@@ -9,6 +9,7 @@ import typer
 from estimator.cli.benchmarks import benchmarks
 from estimator.cli.catalogue import gpus, instances, models
 from estimator.cli.diff import diff
+from estimator.cli.follow import reconcile, track
 from estimator.cli.offers import offers_command
 from estimator.cli.plan import estimate, plan
 from estimator.cli.predict import predict
@@ -48,6 +49,8 @@ app.command()(plan)
 app.command()(estimate)
 app.command()(predict)
 app.command()(diff)
+app.command()(track)
+app.command()(reconcile)
 app.command("offers")(offers_command)
 app.command()(instances)
 app.command()(gpus)

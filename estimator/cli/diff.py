@@ -68,7 +68,7 @@ def _document(path: Path, request: dict[str, Any], here: Settings, max_age: str 
     if path.suffix.lower() == ".json":
         body = read_text(read_file(path, field=str(path)), name=str(path))
         if isinstance(body.get("plans"), list) and "workload" in body:
-            return _checked(body, path)
+            return plan_document(body, path)
     from estimator.cli.measured import measured_rows
     from estimator.cli.prices_in_use import offers_in_use
     from estimator.planner import plan
@@ -78,7 +78,8 @@ def _document(path: Path, request: dict[str, Any], here: Settings, max_age: str 
     return plan(workload, offers=offers, now=here.now, measured=own).model_dump(mode="json")
 
 
-def _checked(body: dict[str, Any], path: Path) -> dict[str, Any]:
+def plan_document(body: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The JSON of a plan, checked; WorkloadError names what is wrong with it."""
     from pydantic import ValidationError
 
     from benchmarks_db.errors import WorkloadError
@@ -89,7 +90,7 @@ def _checked(body: dict[str, Any], path: Path) -> dict[str, Any]:
     except ValidationError as error:
         where = ".".join(str(part) for part in error.errors()[0]["loc"])
         raise WorkloadError(
-            f"{path} is not the JSON of a plan: {where} is wrong", field="diff", value=str(path)
+            f"{path} is not the JSON of a plan: {where} is wrong", field="plan", value=str(path)
         ) from None
 
 

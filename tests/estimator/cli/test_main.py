@@ -445,11 +445,58 @@ def test_diff_compares_requests_and_plans(quiet: Path, capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize(
-    ("content", "field"), [('{"plans": [{}], "workload": {}}', "diff"), ("[]", "request"), ("{}", "model")]
+    ("content", "field"), [('{"plans": [{}], "workload": {}}', "plan"), ("[]", "request"), ("{}", "model")]
 )
 def test_diff_names_the_side_that_cannot_be_read(
     quiet: Path, capsys: pytest.CaptureFixture[str], content: str, field: str
 ) -> None:
     (quiet / "a.json").write_text(content)
     assert run(["diff", "a.json", "a.json"]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {field}: ")
+
+
+def test_a_running_job_is_tracked_and_a_finished_one_reconciled(
+    quiet: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["plan", *SMALL, "-o", "plan.json"]) == 0
+    plan = json.loads((quiet / "plan.json").read_text())["plans"][0]
+    each = plan["step_ms"] / 1e3
+    lines = [f"step {s}/{plan['steps']} {each:.6f} s/it" for s in range(1, plan["steps"] // 2)]
+    (quiet / "job.log").write_text("\n".join(lines))
+    found = json.loads(output(capsys, "track", "job.log", "--plan", "plan.json", "--format", "json"))
+    assert found["steps_total"] == plan["steps"]
+    assert found["total_hours"]["p10"] < found["total_hours"]["p50"] < found["total_hours"]["p90"]
+    assert "still to go: " in output(capsys, "track", "job.log", "--plan", "plan.json")
+
+    words = ["reconcile", "plan.json", "--hours", str(1.5 * plan["hours"]["p50"]), "--cost", "$3", "--name", "=run"]
+    assert json.loads(output(capsys, *words, "--dry-run", "--format", "json"))["hours_multiplier"]["runs"] == 1
+    assert not (quiet / "data").exists()
+    assert run(words) == 0
+    assert "your multiplier of hours" in capsys.readouterr().out
+    again = json.loads(output(capsys, *words, "--format", "json"))
+    assert again["hours_multiplier"]["runs"] == 2
+    assert again["hours_ratio"] == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize(
+    ("words", "field"),
+    [
+        (["track", "no.log"], "LOG"),
+        (["track", "empty.log"], "LOG"),
+        (["track", "empty.log", "--plan", "no.json"], "PLAN.json"),
+        (["reconcile", "plan.json"], "reconcile"),
+        (["reconcile", "plan.json", "--hours", "-1"], "--hours"),
+        (["reconcile", "plan.json", "--hours", "1", "--rank", "999"], "--rank"),
+        (["reconcile", "empty.log", "--hours", "1"], "model"),
+        (["reconcile", "plan.json", "--focus", "no.csv"], "--focus"),
+        (["reconcile", "plan.json", "--focus", "empty.log"], "--focus"),
+    ],
+)
+def test_following_names_what_it_cannot_read(
+    quiet: Path, capsys: pytest.CaptureFixture[str], words: list[str], field: str
+) -> None:
+    (quiet / "empty.log").write_text("")
+    if "plan.json" in words:
+        assert run(["plan", *SMALL, "-o", "plan.json"]) == 0
+    assert run(words) == 2
     assert capsys.readouterr().err.startswith(f"error: {field}: ")
