@@ -79,7 +79,8 @@ def _most_data(workload: Workload, planned: Callable[[Workload], PlanDocument]) 
     """The most tokens (or samples) that one plan trains within the limits.
 
     Hours and dollars grow almost in proportion to the data, so each plan's front tells how much more would still fit;
-    following it converges in a few plans. Where a step goes too far, the ratio to the last good amount is halved.
+    following it converges in a few plans. Where a step goes too far, the ratio to the last good amount is halved; from
+    a first amount that is too large it goes down by 16.
     """
     limits = workload.constraints
     if limits.deadline is None and limits.budget is None:
@@ -94,14 +95,15 @@ def _most_data(workload: Workload, planned: Callable[[Workload], PlanDocument]) 
         last = planned(_asking(workload.model_copy(update={key: amount}), Sort.COST))
         if last.plans:
             low, best = amount, last
-            wanted = amount * _room(last, limits)
+            wanted = min(amount * _room(last, limits), MAX_TOKENS)
+            if wanted < low * (1.0 + TOLERANCE):
+                break
         else:
             high = amount
-            wanted = amount / 16.0
-        if best is not None and (wanted < low * (1.0 + TOLERANCE) or high < low * (1.0 + TOLERANCE)):
+            wanted = amount / 16.0 if best is None else high
+        if high < low * (1.0 + TOLERANCE):
             break
         amount = wanted if low < wanted < high else (low * high) ** 0.5
-        amount = min(amount, MAX_TOKENS)
         if amount < 1.0:
             break
     if best is None:
