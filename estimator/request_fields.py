@@ -124,6 +124,17 @@ def _not_one_of(value: object, known: Iterable[str], close: list[str]) -> str:
     return f"{said(value)} is not one of {', '.join(known)}" if close else f"{said(value)} is not known"
 
 
+def near_divisors(whole: int, degree: int) -> tuple[str, ...]:
+    """The nearest divisors of `whole`, below and above `degree`.
+
+    >>> near_divisors(64, 7)
+    ('4', '8')
+    """
+    below = next((d for d in range(min(degree, whole), 0, -1) if whole % d == 0), 1)
+    above = next((d for d in range(degree, min(whole, 2 * degree) + 1) if whole % d == 0), None)
+    return (str(below), str(above)) if above else (str(below),)
+
+
 def listed(value: object) -> object:
     """`aws,gcp`, a single name or a list of names."""
     if isinstance(value, str):
@@ -164,13 +175,13 @@ def schema(*kinds: str, examples: list[object], description: str) -> WithJsonSch
 
 Tokens = Annotated[
     float,
-    quantity(parse_count, 0, MAX_TOKENS),
-    schema("number", "string", examples=["50M", "1.5T", 1e9], description="tokens, above 0"),
+    quantity(parse_count, 1, MAX_TOKENS),
+    schema("number", "string", examples=["50M", "1.5T", 1e9], description="tokens, at least 1"),
 ]
 Samples = Annotated[
     float,
-    quantity(parse_count, 0, MAX_SAMPLES),
-    schema("number", "string", examples=["50k", 1281167], description="a number of samples, above 0"),
+    quantity(parse_count, 1, MAX_SAMPLES),
+    schema("number", "string", examples=["50k", 1281167], description="a number of samples, at least 1"),
 ]
 Epochs = Annotated[
     float,

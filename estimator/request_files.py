@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,15 @@ def read_file(path: Path, *, field: str = "request") -> str:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise WorkloadError(f"{path} cannot be read: {reason}", field=field, value=str(path)) from None
+
+
+def read_stdin(name: str = "standard input", *, field: str = "request") -> str:
+    """The UTF-8 text on standard input."""
+    raw = sys.stdin.buffer.read() if hasattr(sys.stdin, "buffer") else sys.stdin.read().encode()
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise WorkloadError(f"{name} is not UTF-8 text (byte {error.start})", field=field) from None
 
 
 def read_request(path: Path) -> dict[str, Any]:

@@ -38,6 +38,7 @@ from estimator.request_fields import (
 from pricing.offers import Market
 from pricing.sources.own import INTERCONNECTS, RDMA
 
+OWN_NETWORK_GBPS = 10.0  # Ethernet of a usual server room; 1 to 25 Gbit/s are common
 RDMA_WORDS = {
     "true": "infiniband", "yes": "infiniband", "ib": "infiniband", "false": "", "no": "", "none": "",
     "tcpx": "gpudirect-tcpx",
@@ -155,6 +156,20 @@ class OwnMachine(Strict):
     network_gbps: Figure | None = None
     rdma: Annotated[str, words(RDMA, RDMA_WORDS)] | None = None
 
+    def stated(self) -> dict[str, object]:
+        """What is known of the machine; several nodes whose network nobody states talk over `OWN_NETWORK_GBPS`."""
+        known = self.model_dump(exclude_none=True)
+        if self.nodes > 1 and self.network_gbps is None and not self.rdma:
+            known |= {"network_gbps": OWN_NETWORK_GBPS, "rdma": ""}
+        return known
+
+    @field_validator("gpus_per_node")
+    @classmethod
+    def _whole_cards(cls, value: float) -> float:
+        if value > 1 and value != int(value):
+            raise refused(f"{value:g} is neither a share of one card nor a whole number", (str(int(value)),))
+        return value
+
     @model_validator(mode="before")
     @classmethod
     def _counted(cls, value: object) -> object:
@@ -248,7 +263,7 @@ def split_gpu(text: str) -> tuple[str, float | None]:
         number = parse_count(count)
     except WorkloadError:
         number = 0.0
-    if not 0 < number <= 1e6 or not name.strip():
+    if not 0 < number <= 1e6 or not name.strip() or ":" in name:
         raise WorkloadError(
             f"{said(text)} is not GPU[:COUNT] with a count above 0", field="gpus", value=text, nearest=("H100:8",)
         )

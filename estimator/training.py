@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from benchmarks_db.errors import WorkloadError
 from benchmarks_db.models import ModelFacts
+from estimator.request_fields import near_divisors
+from estimator.request_sections import OWN_NETWORK_GBPS
 from estimator.terms import Method, Precision
 from estimator.workload import Workload
 
@@ -239,7 +241,10 @@ def _language_samples(workload: Workload, seq_len: int, notes: _Notes) -> tuple[
         notes.assume("mean_tokens_per_sample", seq_len, "seq_len, the longest a sample can be")
         mean = float(seq_len)
     if mean > seq_len:
-        notes.warnings.append(f"samples of {mean:g} tokens on average are cut at seq_len {seq_len}")
+        notes.warnings.append(
+            f"samples of {mean:g} tokens on average are cut at seq_len {seq_len}: at most {seq_len / mean:.0%} of the "
+            "tokens are trained on"
+        )
     if count is None:
         count = (workload.tokens or 0.0) / mean
     return min(mean, float(seq_len)), max(1.0, count)
@@ -260,6 +265,9 @@ def _assume_the_rest(workload: Workload, notes: _Notes) -> None:
         notes.assume("precision", "auto", "bf16 where the GPU has it, else fp16")
     if "optimizer" not in given:
         notes.assume("optimizer", workload.optimizer, "not given")
+    for machine in workload.own:
+        if "network_gbps" not in machine.model_fields_set and "network_gbps" in machine.stated():
+            notes.assume(f"own {machine.name}: network_gbps", f"{OWN_NETWORK_GBPS:g}", "Ethernet; not stated")
     if workload.method in (Method.LORA, Method.QLORA) and workload.lora is None:
         notes.assume("lora", "rank 16 on all linear layers", "not given")
 
@@ -296,7 +304,7 @@ def check_degrees(workload: Workload, facts: ModelFacts, seq_len: int | None) ->
                 f"{degree} does not divide the {whole} {what} of {facts.name}",
                 field=field,
                 value=degree,
-                nearest=_near_divisors(whole, degree),
+                nearest=near_divisors(whole, degree),
             )
 
 
@@ -308,9 +316,3 @@ def _divided(field: str, facts: ModelFacts, seq_len: int | None) -> tuple[int, s
     if field == "context_parallel":
         return int(seq_len or 0), "positions of a sequence"
     return int(facts.experts or 0), "experts"
-
-
-def _near_divisors(whole: int, degree: int) -> tuple[str, ...]:
-    below = next((d for d in range(min(degree, whole), 0, -1) if whole % d == 0), 1)
-    above = next((d for d in range(degree, min(whole, 2 * degree) + 1) if whole % d == 0), None)
-    return (str(below), str(above)) if above else (str(below),)

@@ -39,6 +39,7 @@ from estimator.request_fields import (
     Strict,
     Tokens,
     choice,
+    near_divisors,
     quantity,
     said,
     whole,
@@ -94,7 +95,7 @@ class Workload(Strict):
     seq_len: Annotated[int, whole(1, MAX_SEQ_LEN)] | None = None
     image_size: Annotated[int, whole(1, MAX_IMAGE_SIZE)] | None = None
     packing: Flag | None = None
-    mean_tokens_per_sample: Annotated[float, quantity(parse_count, 0, MAX_SEQ_LEN)] | None = None
+    mean_tokens_per_sample: Annotated[float, quantity(parse_count, 1, MAX_SEQ_LEN)] | None = None
 
     precision: Annotated[Precision, choice(Precision, PRECISIONS)] = Precision.AUTO
     global_batch: Batch | None = None
@@ -169,7 +170,14 @@ class Workload(Strict):
                 nearest=("lora",),
             )
         self._check_batches()
+        self._check_own()
         return self
+
+    def _check_own(self) -> None:
+        names = [machine.name for machine in self.own]
+        for number, name in enumerate(names):
+            if name in names[:number]:
+                raise WorkloadError(f"{name!r} is the name of two machines", field=f"own.{number}.name", value=name)
 
     def _check_batches(self) -> None:
         batch = self.global_batch
@@ -180,12 +188,25 @@ class Workload(Strict):
             raise WorkloadError(
                 f"{micro} is above the global batch {batch}", field="micro_batch", value=micro, nearest=(str(batch),)
             )
-        if self.grad_accum and micro * self.grad_accum > batch:
+        if batch % micro:
+            near = near_divisors(batch, micro)
             raise WorkloadError(
-                f"{self.grad_accum} steps of {micro} samples are above the global batch {batch}",
+                f"{micro} does not divide the global batch {batch}", field="micro_batch", value=micro, nearest=near
+            )
+        times = self.grad_accum or 1
+        if micro * times > batch:
+            raise WorkloadError(
+                f"{times} steps of {micro} samples are above the global batch {batch}",
                 field="grad_accum",
-                value=self.grad_accum,
+                value=times,
                 nearest=(str(max(1, batch // micro)),),
+            )
+        if batch % (micro * times):
+            raise WorkloadError(
+                f"{times} steps of {micro} samples do not divide the global batch {batch}",
+                field="grad_accum",
+                value=times,
+                nearest=near_divisors(batch // micro, times),
             )
 
     @classmethod

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks_db.errors import WorkloadError
+from estimator.request_files import read_stdin
 
 TOO_MANY = "__more_cells_than_headers__"
 
@@ -24,7 +24,7 @@ class Sheet:
 
 def read_sheet(path: Path) -> Sheet:
     """A CSV file (`-` = standard input) with a header; WorkloadError where it cannot be read at all."""
-    text = sys.stdin.read() if str(path) == "-" else _read(path)
+    text = read_stdin(field="ROWS") if str(path) == "-" else _read(path)
     csv.field_size_limit(2**31 - 1)
     reader = csv.reader(io.StringIO(text, newline=""))
     rows: list[dict[str, str]] = []

@@ -145,7 +145,7 @@ def _plan_entry(path: Path, rank: int) -> dict[str, Any]:
 
 def _text(path: Path, field: str) -> str:
     if str(path) == "-":
-        return sys.stdin.read()
+        return sys.stdin.buffer.read().decode("utf-8", errors="replace")
     try:
         return path.read_bytes().decode("utf-8", errors="replace")  # logs hold bars and whatever else jobs print
     except FileNotFoundError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,10 +167,10 @@ def workload_of(file: Path | None, flags: Mapping[str, Any]) -> Workload:
 
     body: dict[str, Any] = {}
     if file is not None:
-        from estimator.request_files import read_request, read_text, with_hf_config
+        from estimator.request_files import read_request, read_stdin, read_text, with_hf_config
 
         if str(file) == "-":
-            body = with_hf_config(read_text(sys.stdin.read(), name="standard input"), Path())
+            body = with_hf_config(read_text(read_stdin(), name="standard input"), Path())
         else:
             _check_file(file)
             body = read_request(file)

@@ -73,7 +73,10 @@ def _adapter(reading: Reading) -> None:
         reading.put("method", "qlora" if adapter == "qlora" or four or eight else "lora")
         reading.put("lora.rank", int(rank) if rank is not None else None)
         reading.put("lora.alpha", alpha)
-        reading.put("lora.targets", "all-linear" if linear or not targets else targets_of(targets))
+        reading.put(
+            "lora.targets",
+            "all-linear" if linear or not targets else targets_of(targets, reading, "lora_target_modules"),
+        )
         if eight and not four:
             reading.cannot("load_in_8bit", "8 bits are planned as 4")
     else:

@@ -63,7 +63,7 @@ def _method(reading: Reading) -> None:
         reading.put("method", "qlora" if bits is not None and bits <= 8 else "lora")
         reading.put("lora.rank", int(rank) if rank is not None else 8)
         reading.put("lora.alpha", alpha)
-        reading.put("lora.targets", targets_of(targets))
+        reading.put("lora.targets", targets_of(targets, reading, "lora_target"))
         if bits is not None and bits != 4:
             reading.cannot("quantization_bit", f"{bits:g} bits are planned as 4")
     else:
@@ -75,11 +75,13 @@ def _method(reading: Reading) -> None:
     reading.without_effect(("freeze_*", "pref_*", "ref_model*", "reward_model*", "ppo_*"))
 
 
-def targets_of(targets: object) -> str | list[str]:
-    """`all` or names, as text or list, in our words."""
-    names = [str(t).strip() for t in (targets.split(",") if isinstance(targets, str) else targets)] \
-        if isinstance(targets, str | list | tuple) else []  # fmt: skip
-    names = [name for name in names if name]
-    if not names or names in (["all"], ["all-linear"]):
-        return "all-linear"
-    return names
+def targets_of(targets: object, reading: Reading, key: str) -> str | list[str]:
+    """`all` or names, as text or list; names of weights that nobody knows are listed and left out."""
+    from estimator.architectures.transformer import ADAPTED
+
+    parts = targets.split(",") if isinstance(targets, str) else targets if isinstance(targets, list | tuple) else []
+    names = [str(name).strip() for name in parts if str(name).strip()]
+    known = [name for name in names if name.casefold() in ADAPTED]
+    if lost := [name for name in names if name not in known]:
+        reading.cannot(key, f"{', '.join(lost)} not known")
+    return "all-linear" if not known or known in (["all"], ["all-linear"]) else known

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from estimator.trainers.common import Load, Reading, Translated, no_effect, optimizer_of, put_batches
+from estimator.trainers.llama_factory import targets_of
 
 _BUILDER = re.compile(r"^(?P<adapter>lora_|qlora_|dora_|qat_)?(?P<name>.+)$")
 
@@ -62,7 +63,8 @@ def _model(reading: Reading, model: Mapping[str, Any]) -> None:
         reading.put("lora.alpha", model.get("lora_alpha"))
         attention = model.get("lora_attn_modules")
         everywhere = bool(model.get("apply_lora_to_mlp"))
-        reading.put("lora.targets", "all-linear" if everywhere else list(attention) if attention else "all-linear")
+        targets = "all-linear" if everywhere or not attention else targets_of(attention, reading, "lora_attn_modules")
+        reading.put("lora.targets", targets)
         if adapter == "dora_":
             reading.cannot("model", "DoRA is slower than LoRA")
     else:

@@ -67,6 +67,15 @@ def test_samples_longer_than_a_sequence_are_cut_and_said_so() -> None:
     assert any("cut" in warning for warning in run.warnings)
 
 
+def test_an_own_cluster_without_a_stated_network_has_ethernet_and_says_so() -> None:
+    own = [{"name": "lab", "gpu": "A100-SXM4-80GB:8", "nodes": 2}]
+    assert any("network_gbps" in one.field for one in training(own=own, tokens="5M").assumed)
+    (machine,) = Workload(model="llama3-8b", own=own).own
+    assert machine.stated()["network_gbps"] == 10
+    alone = [own[0] | {"nodes": 1}, own[0] | {"name": "fast", "network_gbps": 100}]
+    assert not any("network_gbps" in one.field for one in training(own=alone, tokens="5M").assumed)
+
+
 def test_images_are_samples() -> None:
     run = training("resnet50", images=1281167, epochs=90, image_size=224, global_batch=256)
     assert run.unit == "samples"

@@ -100,6 +100,19 @@ def test_a_request_is_read_from_standard_input(command: Command) -> None:
     assert len(json.loads(result.stdout)["plans"]) == 1
 
 
+@pytest.mark.parametrize("words", [("plan", "-"), ("predict", "-"), ("track", "-")])
+def test_bytes_that_are_no_text_are_bad_input(tmp_path: Path, words: tuple[str, ...]) -> None:
+    import subprocess
+    import sys
+
+    result = subprocess.run(
+        [sys.executable, "-m", "estimator", *words], input=b"\xff\xfe\x00", cwd=ROOT, capture_output=True, timeout=120
+    )
+    assert result.returncode == 2
+    assert result.stderr.startswith(b"error: ")
+    assert b"internal" not in result.stderr
+
+
 def test_a_model_where_a_file_belongs_is_told_the_flag(command: Command) -> None:
     result = command("plan", "llama3-8b", "--tokens", "5M")
     assert result.returncode == 2

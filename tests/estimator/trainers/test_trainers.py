@@ -163,6 +163,14 @@ def test_a_deepspeed_file_that_is_there_is_read() -> None:
     assert any(text.startswith("deepspeed.") for text in found.unsupported)
 
 
+def test_weights_that_nobody_knows_are_listed_and_left_out() -> None:
+    found = translated(
+        AXOLOTL | {"lora_target_linear": None, "lora_target_modules": ["q_proj", "v_proj", "score_of_mine"]}
+    )
+    assert found.request["lora"]["targets"] == ["q_proj", "v_proj"]
+    assert found.unsupported == ("lora_target_modules (score_of_mine not known)",)
+
+
 def test_steps_override_the_data_set() -> None:
     found = translated(AXOLOTL | {"max_steps": 100})
     assert found.request["samples"] == 800
