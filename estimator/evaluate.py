@@ -16,7 +16,6 @@ from dataclasses import asdict, dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from estimator.performance.evidence import NAMES
 from estimator.performance.intervals import KINDS, conformal, half_widths, model_class, weighted_quantile
 from estimator.performance.neighbours import OWN_WEIGHT
 from estimator.performance.study import SPLITS, Bench, folds, judged, predict
@@ -219,7 +218,7 @@ def beside(data: Bench, left: dict[str, tuple[Floats, Floats]]) -> dict[str, flo
 def replicates(data: Bench) -> float:
     """Median |log deviation| of rows with the same inputs in one laboratory from their median: the floor."""
     work, layout, hardware = data.sample.work, data.sample.layout, data.sample.hardware
-    parts = [data.names(name) for name in NAMES] + [
+    parts = [data.names(field.name) for field in fields(data.labels)] + [
         np.asarray(column).astype(np.str_)
         for column in (work.tokens, work.params, layout.micro_batch, layout.grad_accum, hardware.gpus, layout.tensor)
     ]

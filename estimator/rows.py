@@ -247,7 +247,7 @@ def _layout(row: Row, work: Work) -> tuple[float, ...]:
         cut = tensor * pipeline * context
     data = max(1.0, gpus / cut) if gpus >= 1.0 else 1.0
     micro, accum = _batch(row, work, data, pipeline)
-    expert = min(_or(row.expert, 1.0), max(1.0, data * tensor)) if float(work.experts) else 1.0
+    expert = min(_or(row.expert, _usual_experts(row, work, capacity)), max(1.0, data * tensor))
     sharding = _sharding(row, params, trainable, tensor * pipeline, data, capacity)
     recompute = {"full": Recompute.FULL, "selective": Recompute.SELECTIVE}.get(row.act_ckpt, Recompute.NONE)
     if not row.act_ckpt and row.language:
@@ -263,6 +263,19 @@ def _layout(row: Row, work: Work) -> tuple[float, ...]:
     return (
         gpus, nodes, micro, accum, data, tensor, pipeline, context, expert, virtual, float(sharding), float(recompute)
     )  # fmt: skip
+
+
+def _usual_experts(row: Row, work: Work, capacity: float) -> float:
+    """Expert-parallel degree of a mixture where none is stated: none on one node's worth of GPUs or for adapters, else
+    the power of two that brings the experts' weights to a quarter of the memory, from 8 to 64 and no more than experts.
+    """
+    experts = float(work.experts)
+    if not experts:
+        return 1.0
+    if row.gpus <= 8.0 or row.method in (Method.LORA, Method.QLORA):
+        return 1.0
+    needed = 2.0 * float(work.expert_params) / (0.25 * capacity)
+    return min(2.0 ** math.ceil(math.log2(max(8.0, min(64.0, needed)))), experts)
 
 
 def _megatron(row: Row) -> bool:

@@ -75,7 +75,7 @@ class _Base:
 
 @cache
 def _base(family: str) -> _Base | None:
-    known = packed.load().get(family)
+    known = packed.load_family(family)
     if known is None:
         return None
     offsets = offsets_of(known, family)

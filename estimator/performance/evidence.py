@@ -215,22 +215,28 @@ def save(families: dict[str, Evidence], path: Path = PACK) -> None:
     np.savez_compressed(path, **arrays)  # type: ignore[arg-type]
 
 
-@cache
 def load(path: Path = PACK) -> dict[str, Evidence]:
     """The committed evidence by family; empty before the first fit."""
     if not path.exists():
         return {}
     with np.load(path) as archive:
         families = sorted({name.split("/")[0] for name in archive.files})
-        loaded = {}
-        for family in families:
-            if any(f"{family}/vocabulary/{name}" not in archive.files for name in NAMES):
-                continue  # written by another version of this file: as good as no fit
-            parts = {name: archive[f"{family}/{name}"] for name in ("codes", "switches", "residual", "weight", "ids")}
-            loaded[family] = Evidence(
-                vocabulary={name: archive[f"{family}/vocabulary/{name}"] for name in NAMES},
-                figures=archive[f"{family}/figures"].astype(np.float32),
-                replicates=archive[f"{family}/replicates"],
-                **parts,
-            )
-        return loaded
+    found = {family: load_family(family, path) for family in families}
+    return {family: one for family, one in found.items() if one is not None}
+
+
+@cache
+def load_family(family: str, path: Path = PACK) -> Evidence | None:
+    """The committed evidence of one family, milliseconds; None before the first fit."""
+    if not path.exists():
+        return None
+    with np.load(path) as archive:
+        if any(f"{family}/vocabulary/{name}" not in archive.files for name in NAMES):
+            return None  # written by another version of this file: as good as no fit
+        parts = {name: archive[f"{family}/{name}"] for name in ("codes", "switches", "residual", "weight", "ids")}
+        return Evidence(
+            vocabulary={name: archive[f"{family}/vocabulary/{name}"] for name in NAMES},
+            figures=archive[f"{family}/figures"].astype(np.float32),
+            replicates=archive[f"{family}/replicates"],
+            **parts,
+        )

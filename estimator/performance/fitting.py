@@ -63,7 +63,7 @@ def run(*, families: tuple[str, ...] = FAMILIES, intervals: bool = True, path: P
     packed.save(pack)
     fitted.cache_clear()
     widths_of.cache_clear()
-    packed.load.cache_clear()
+    packed.load_family.cache_clear()
     return document
 
 

@@ -13,8 +13,9 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks_db.models import models
 from estimator.performance.constants import PARAMETERS
-from estimator.performance.evidence import NAMES, Evidence, Features
+from estimator.performance.evidence import FIGURES, NAMES, Evidence, Features
 from estimator.terms import EvidenceKind
 
 Floats = NDArray[np.float64]
@@ -55,13 +56,20 @@ def kinds(features: Features, evidence: Evidence) -> NDArray[np.int64]:
 
 
 def model_class(features: Features, family: str) -> NDArray[np.str_]:
-    """Class of model whose errors are alike: `peft`, `moe`, `dense`, `small` (below 1B) or the family's own name."""
-    m = len(features)
+    """Class of model whose errors are alike, shape (m,).
+
+    Language models: `peft`, `moe`, `small` (below 1B) or `dense`. Others: `counted` (a vision model whose operators or
+    multiply-adds are known), `shape` (BERT, T5: closed form) or `profiled` (known by its measurements).
+    """
     if family != "language":
-        return np.full(m, family)
+        words, inverse = np.unique(features.labels["model"], return_inverse=True)
+        table = models()
+        kinds = [table[str(word)].kind if str(word) in table else "vision" for word in words]
+        names = {"profiled": "profiled", "encoder": "shape", "encoder-decoder": "shape"}
+        return np.array([names.get(kind, "counted") for kind in kinds], np.str_)[inverse]
     peft = np.isin(features.labels["method"], ("lora", "qlora"))
     moe = features.switches[:, 0] > 0
-    small = features.figures[:, 3] < np.log2(0.95e9)
+    small = features.figures[:, FIGURES.index("size")] < np.log2(0.95e9)
     return np.select([peft, moe, small], ["peft", "moe", "small"], "dense")
 
 
@@ -96,28 +104,36 @@ def conformal(
 ) -> Widths:
     """Half-widths from left-out residuals by kind (name -> residuals of all n rows, NaN where not left out).
 
-    A class with few groups is drawn to all classes: the weight of `PRIOR_GROUPS` groups of the whole. Kinds never
-    get narrower from nearer to farther; an own measurement is taken as `group`.
+    A class with few groups left out is drawn to all classes: the weight of `PRIOR_GROUPS` groups of the whole family.
+    A kind that says nothing of a class (none left out) takes the next nearer kind. Widths grow from nearer to farther:
+    a dip is levelled with what comes before it, weighted by groups. An own measurement is taken as `group`.
     """
     table: dict[str, dict[str, float]] = {}
     centre: dict[str, dict[str, float]] = {}
     for name in sorted(set(classes.tolist())):
         row: dict[str, float] = {}
         mid: dict[str, float] = {}
+        blocks: list[tuple[float, float, list[str]]] = []  # (width, groups, kinds), growing
         for kind in KINDS[1:]:
             r = residuals[kind.value]
             there = np.isfinite(r)
             mine = there & (classes == name)
             groups = float(weights[mine].sum())
-            every = weighted_quantile(np.abs(r[there]), weights[there], quantile)
-            own = weighted_quantile(np.abs(r[mine]), weights[mine], quantile) if groups else every
-            share = groups / (groups + PRIOR_GROUPS)
-            row[kind.value] = round(share * own + (1.0 - share) * every, 4)
             mid[kind.value] = round(weighted_quantile(r[mine], weights[mine], 0.5), 4) if groups else 0.0
-        widest = 0.0
-        for kind in KINDS[1:]:
-            widest = max(widest, row[kind.value])
-            row[kind.value] = widest
+            if not groups:
+                blocks.append((blocks[-1][0] if blocks else 0.5, 1e-6, [kind.value]))
+                continue
+            every = weighted_quantile(np.abs(r[there]), weights[there], quantile)
+            own = weighted_quantile(np.abs(r[mine]), weights[mine], quantile)
+            share = groups / (groups + PRIOR_GROUPS)
+            width, members = share * own + (1.0 - share) * every, [kind.value]
+            while blocks and blocks[-1][0] > width:
+                before, count, names = blocks.pop()
+                width = (before * count + width * groups) / (count + groups)
+                groups, members = count + groups, names + members
+            blocks.append((width, groups, members))
+        for width, _groups, members in blocks:
+            row |= dict.fromkeys(members, round(width, 4))
         row[EvidenceKind.OWN.value] = row[EvidenceKind.GROUP.value]
         table[name], centre[name] = row, mid
     return Widths(table, centre)
