@@ -136,13 +136,14 @@ def import_transformers(folder: Path, mends: Mends) -> None:
 
 
 def import_vision(folder: Path) -> None:
-    """`vision_architectures.csv` -> `models/vision.csv`, old spellings of a renamed model merged."""
+    """`vision_architectures.csv` -> `models/vision.csv`, old spellings of a renamed model merged; own rows stay."""
     renamed = {"regnety_040s_gn": "regnety_040_sgn", "regnetz_040h": "regnetz_040_h"}
     rows: dict[tuple[str, str], Row] = {}
     for row in read(folder / "vision_architectures.csv"):
         row["name"] = renamed.get(row["model"], row["model"])
         rows.setdefault((row["name"], row["image_size"]), row)
-    write(DATA / "models" / "vision.csv", VISION_COLUMNS, rows.values())
+    own = [row for row in read(DATA / "models" / "vision.csv") if (row["name"], row["image_size"]) not in rows]
+    write(DATA / "models" / "vision.csv", VISION_COLUMNS, [*rows.values(), *own])
 
 
 def import_profiled(folder: Path) -> None:
