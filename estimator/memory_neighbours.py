@@ -154,7 +154,7 @@ def with_activations(
 
     Within a laboratory the log of what a sample keeps is a sum of what the parts of the model's name add
     (`maskrcnn`, `resnet101`, `fpn`), of the format and of the micro-batch, by ridge regression on its measured rows;
-    where the laboratory has none, the activations stay unknown.
+    where it has none of the kind (the first part of the name), the activations stay what the throughput implies.
     """
     mine = np.nonzero([rests_on_size(row) for row in prepared.rows])[0]
     theirs = np.nonzero([rests_on_size(row) for row in known_prepared.rows])[0]
@@ -165,7 +165,8 @@ def with_activations(
     stored = np.array(np.broadcast_to(asked.work.stored_values, (len(prepared.rows),)), float)
     for lab in np.unique(ours.lab[mine]):
         place = np.nonzero((others.lab[theirs] == lab) & np.isfinite(logs))[0]
-        part = mine[ours.lab[mine] == lab]
+        kinds = {_kind(known_prepared, k) for k in theirs[place]}
+        part = mine[(ours.lab[mine] == lab) & np.array([_kind(prepared, i) in kinds for i in mine])]
         parts = sorted({word for k in theirs[place] for word in known_prepared.rows[k].model.name.split("-")})
         have, want = _design(known_prepared, theirs[place], parts), _design(prepared, part, parts)
         group = others.group[theirs[place]]
@@ -175,6 +176,11 @@ def with_activations(
             if use.any():
                 stored[part[to]] = np.exp(_ridge(have[use], logs[place][use], group[use], want[to]))
     return replace(asked, work=replace(asked.work, stored_values=stored))
+
+
+def _kind(prepared: Prepared, row: int) -> str:
+    """The first part of a model's name: `maskrcnn` of `maskrcnn-resnet50-fpn`."""
+    return prepared.rows[row].model.name.split("-")[0]
 
 
 RIDGE = 0.2
