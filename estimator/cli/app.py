@@ -1,31 +1,60 @@
-"""Which commands are there? Each lives in its own file and loads what it needs only when it runs."""
+"""Which commands are there? Each lives in its own file; only the one that runs is loaded."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 
-from estimator.cli.benchmarks import benchmarks
-from estimator.cli.catalogue import gpus, instances, models
-from estimator.cli.diff import diff
-from estimator.cli.follow import reconcile, track
-from estimator.cli.offers import offers_command
-from estimator.cli.plan import estimate, plan
-from estimator.cli.predict import predict
-from estimator.cli.prices import app as prices
-from estimator.cli.serve import serve
-from estimator.cli.tokens import tokens
+# Name -> (module, attribute); the attribute is a function, or a Typer app with commands of its own.
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "plan": ("estimator.cli.plan", "plan"),
+    "estimate": ("estimator.cli.plan", "estimate"),
+    "predict": ("estimator.cli.predict", "predict"),
+    "diff": ("estimator.cli.diff", "diff"),
+    "track": ("estimator.cli.follow", "track"),
+    "reconcile": ("estimator.cli.follow", "reconcile"),
+    "offers": ("estimator.cli.offers", "offers_command"),
+    "instances": ("estimator.cli.catalogue", "instances"),
+    "gpus": ("estimator.cli.catalogue", "gpus"),
+    "models": ("estimator.cli.catalogue", "models"),
+    "tokens": ("estimator.cli.tokens", "tokens"),
+    "benchmarks": ("estimator.cli.benchmarks", "benchmarks"),
+    "prices": ("estimator.cli.prices", "app"),
+    "serve": ("estimator.cli.serve", "serve"),
+}
+HELP = "Train this model on this data: on which cloud GPUs, how long, how much, does it fit, how sure, and why?"
 
-app = typer.Typer(
-    help="Train this model on this data: on which cloud GPUs, how long, how much, does it fit, how sure, and why?",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={
-        "help_option_names": ["-h", "--help"],
-        "token_normalize_func": lambda name: name.replace("_", "-"),  # --seq_len, as the key is written in a file
-    },
-)
+
+def app_of(names: Iterable[str] = COMMANDS) -> typer.Typer:
+    """The command line with these commands (all of them for help and completion)."""
+    app = typer.Typer(
+        help=HELP,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={
+            "help_option_names": ["-h", "--help"],
+            "token_normalize_func": lambda name: name.replace("_", "-"),  # --seq_len, as the key is written in a file
+        },
+    )
+    app.callback()(_root)
+    for name in names:
+        module, attribute = COMMANDS[name]
+        command: Any = getattr(import_module(module), attribute)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name)(command)
+    return app
+
+
+def __getattr__(name: str) -> typer.Typer:
+    """`app`, the whole command line, built when it is asked for."""
+    if name == "app":
+        return app_of()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _version(wanted: bool) -> None:
@@ -36,26 +65,9 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and leave.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
     """Train this model on this data: on which cloud GPUs, how long, how much, does it fit, how sure, and why?"""
-
-
-app.command()(plan)
-app.command()(estimate)
-app.command()(predict)
-app.command()(diff)
-app.command()(track)
-app.command()(reconcile)
-app.command("offers")(offers_command)
-app.command()(instances)
-app.command()(gpus)
-app.command()(models)
-app.command()(tokens)
-app.add_typer(benchmarks, name="benchmarks")
-app.add_typer(prices, name="prices")
-app.command()(serve)

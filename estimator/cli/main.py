@@ -26,12 +26,13 @@ def run(words: list[str]) -> int:
     from typer import Abort, BadParameter
     from typer.main import get_command
 
-    from estimator.cli.app import app
+    from estimator.cli.app import COMMANDS, app_of
 
     usage_error: type[Exception] = BadParameter.__mro__[1]
     shown_error: type[Exception] = usage_error.__mro__[1]
     try:
-        code = get_command(app)(args=words, prog_name="estimator", standalone_mode=False)
+        named = [words[0]] if words and words[0] in COMMANDS else COMMANDS
+        code = get_command(app_of(named))(args=words, prog_name="estimator", standalone_mode=False)
         sys.stdout.flush()
     except EstimatorError as error:
         return report(error)

@@ -16,12 +16,13 @@ def offers_in_use(workload: Workload, here: Settings, max_age: str | None) -> Of
     """The market of this moment; PricesUnavailable when --max-age leaves nothing."""
     import os
 
-    from estimator.cli.offers import store_to_read
+    from estimator.cli.offers import DATABASE, store_to_read
     from pricing.offers import Freshness, current_offers
 
+    kept = here.database_url is not None or (here.data_dir / DATABASE).exists()
     return current_offers(
         now=here.now,
-        store=store_to_read(here),
+        store=store_to_read(here) if kept else None,  # without one its module need not be loaded
         freshness=Freshness.from_environment(os.environ),
         max_age_hours=parse_hours(max_age, field="--max-age") if max_age is not None else None,
         offline=here.offline,

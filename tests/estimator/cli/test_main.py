@@ -339,9 +339,9 @@ def test_a_fault_of_the_program_is_one_line(
 def test_every_command_has_help(quiet: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from typer.main import get_command
 
-    from estimator.cli.app import app
+    from estimator.cli.app import app_of
 
-    commands: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
+    commands: dict[str, Any] = get_command(app_of()).commands  # type: ignore[attr-defined]
     expected = {
         "plan",
         "estimate",
