@@ -17,7 +17,7 @@ from estimator.job import Job, job_of
 from estimator.offered import GpuFilter, offered
 from estimator.planner import market_of
 from estimator.present import echo, entry_of
-from estimator.repair import repairs
+from estimator.repair import way_out
 from estimator.request_sections import Constraints, split_gpu
 from estimator.ways import Ways, ways_of
 from estimator.workload import Workload
@@ -133,7 +133,8 @@ def _add(
         reasons = [words for _, words in ways.kinds.refused.values()]
         rejected[asked] = reasons[0] if reasons else ", ".join(ways.refused) or "gpu-count"
         if not reasons:
-            hints.extend(f"{asked}: {hint}" for hint in repairs(job, ways.fleet.hardware))
+            found = way_out(job, ways.kinds.hardware, ways.fleet.hardware, ways.refused)
+            hints.extend(f"{asked}: {hint}" for hint in found)
         return
     priced = np.isfinite(ways.cost).any()
     row = int(np.nanargmin(ways.cost)) if priced else int(np.argmin(ways.hours))

@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks_db.errors import PricesUnavailable
+from benchmarks_db.gpus import gpus as all_gpus
 from estimator.documents import FrontierPoint, Interval, PlanDocument, PlanEntry, PolicyDocument
 from estimator.evidence import Measured
 from estimator.explain import explained
 from estimator.job import Job, job_of
 from estimator.machines import Kinds
-from estimator.offered import Offered, gpu_filter, offered
+from estimator.offered import GpuFilter, Offered, gpu_filter, offered
 from estimator.present import echo, entry_of
-from estimator.repair import repairs
-from estimator.request_fields import Sort
+from estimator.repair import way_out
+from estimator.request_fields import Accelerators, Sort
 from estimator.request_run import SpotPolicy
 from estimator.request_sections import Constraints
 from estimator.risk.hazard import hazards_of
@@ -67,13 +68,19 @@ def plan(
         warnings=[*job.warnings, *gpus.warnings, *market.warnings],
     )
     if open_offers.last is not None:
-        return document.model_copy(update={"binding": open_offers.last, "hints": _filter_hints(open_offers)})
+        hints = [*_filter_hints(open_offers), *_accelerator_hints(gpus, workload.constraints)]
+        return document.model_copy(update={"binding": open_offers.last, "hints": hints})
 
     ways = ways_of(job, open_offers.table, gpus, measured)
     rejected = open_offers.removed + ways.refused
     if not len(ways):
         reason = _binding_hardware(ways.refused)
-        hints = repairs(job, ways.fleet.hardware) if reason in MEMORY_REASONS else _precision_hints(ways.kinds)
+        if reason in MEMORY_REASONS:
+            hints = way_out(
+                job, ways.kinds.hardware, ways.fleet.hardware, {r for r in ways.refused if r in MEMORY_REASONS}
+            )
+        else:
+            hints = _precision_hints(ways.kinds)
         return document.model_copy(update={"rejected": dict(rejected), "binding": reason, "hints": hints})
 
     kept, dropped, binding, hint = _within_limits(ways, workload.constraints)
@@ -157,6 +164,14 @@ def _precision_hints(kinds: Kinds) -> list[str]:
 def _filter_hints(open_offers: Offered) -> list[str]:
     gone = ", ".join(f"{reason} ({count})" for reason, count in open_offers.removed.items())
     return [f"no offer is left after the filters: {gone}"]
+
+
+def _accelerator_hints(gpus: GpuFilter, limits: Constraints) -> list[str]:
+    """TPUs and Trainium are planned only when they are asked for."""
+    others = sorted(name for name in gpus.counts if all_gpus()[name].kind != "gpu")
+    if not others or limits.accelerators is Accelerators.ANY:
+        return []
+    return [f"constraints.accelerators: any plans {', '.join(others)} too"]
 
 
 # --- ranking -------------------------------------------------------------------------------------------------------

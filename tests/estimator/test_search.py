@@ -95,3 +95,17 @@ def test_an_own_machine_may_have_any_name() -> None:
     asked = {"model": "llama3-8b", "method": "lora", "tokens": "5M", "own": [machine]}
     [entry] = estimate(Workload.model_validate(asked), now=NOW).estimates
     assert entry.gpu == "A100-SXM4-80GB"
+
+
+def test_a_batch_that_does_not_divide_is_told_the_nearest_that_do() -> None:
+    asked = {"model": "llama3-8b", "method": "lora", "tokens": "5M", "global_batch": 64}
+    found = estimate(Workload.model_validate(asked), gpus=["H100:72"], now=NOW)
+    assert found.hints == ["H100:72: global_batch: 64 does not divide over the GPUs; 72 would"]
+    five = plan(Workload.model_validate(asked | {"constraints": {"gpus": ["H100:5"]}}), now=NOW)
+    assert five.binding == "batch"
+    assert five.hints == ["global_batch: 64 does not divide over the GPUs; 60 or 65 would"]
+
+
+def test_accelerators_that_are_not_gpus_say_how_they_are_planned() -> None:
+    asked = {"model": "llama3-8b", "tokens": "5M", "constraints": {"gpus": ["Trainium2"]}}
+    assert any("constraints.accelerators: any" in hint for hint in plan(Workload.model_validate(asked), now=NOW).hints)
