@@ -23,6 +23,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "tokens": ("estimator.cli.tokens", "tokens"),
     "benchmarks": ("estimator.cli.benchmarks", "benchmarks"),
     "prices": ("estimator.cli.prices", "app"),
+    "sheet": ("estimator.cli.sheet", "app"),
     "serve": ("estimator.cli.serve", "serve"),
 }
 HELP = "Train this model on this data: on which cloud GPUs, how long, how much, does it fit, how sure, and why?"

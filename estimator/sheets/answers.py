@@ -10,7 +10,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from threading import Lock
 
@@ -31,7 +31,7 @@ Question = tuple[tuple[str, str], ...]
 class Market:
     """The offers of a moment, and a name that changes when they do."""
 
-    offers: OfferTable
+    offers: OfferTable = field(repr=False)
     now: datetime
     state: str
 

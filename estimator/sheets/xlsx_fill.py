@@ -1,0 +1,337 @@
+"""How are results written into somebody's XLSX? Into the XML of the one sheet; every other part stays as it is.
+
+No spreadsheet library reads and writes all that Excel can put into a workbook, so none is used: charts, pivots,
+comments, conditional formats and other sheets are copied byte by byte, and of the sheet only the result cells change.
+Rows are streamed; 100,000 of them need little memory.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import IO
+
+from estimator.sheets.archive import ATTRIBUTES, Archive, attributes_of, checked_text, refuse
+from estimator.sheets.columns import Columns, columns_of, is_header
+from estimator.sheets.markup import content, pieces, plain
+from estimator.sheets.options import FillOptions
+from estimator.sheets.rows import NO_VALUE, RowFiller, RowResult
+from estimator.sheets.safety import neutral
+from estimator.sheets.values import Value, written
+from estimator.sheets.xlsx_book import (
+    Book,
+    book_changes,
+    book_of,
+    macros_of,
+    refuse_links,
+    shared_texts,
+    text_of,
+    with_styles,
+)
+
+HEADER_WITHIN = 50  # rows from the top
+MOST_COLUMNS = 16_384
+CELL = re.compile(rf"<((?:[\w.-]+:)?)c(?=[\s/>])({ATTRIBUTES})(?:/>|>(.*?)</(?:[\w.-]+:)?c>)", re.DOTALL)
+ROW = re.compile(rf"<((?:[\w.-]+:)?)row(?=[\s/>])({ATTRIBUTES})(/?)>", re.DOTALL)
+STORED = re.compile(rf"<(?:[\w.-]+:)?v(?=[\s>]){ATTRIBUTES}>([^<]*)</", re.DOTALL)
+
+
+def fill_xlsx(source: IO[bytes], target: IO[bytes], options: FillOptions, filler: RowFiller) -> str:
+    """Write `source` with results to `target`; the name of the sheet that was filled."""
+    archive = Archive(source, options.limits)
+    book = book_of(archive)
+    macros = macros_of(archive)
+    if macros:
+        filler.tally.notes.append("macros of the file were left out")
+    refuse_links(archive)
+    texts = shared_texts(archive, book)
+    name, part, found = _find(archive, book, texts, options)
+    kinds, styled = with_styles(archive, book)
+    sheet = _Sheet(found, texts, kinds, book.epoch_1904, filler, archive.limits.cells)
+    changed: dict[str, bytes] = {**styled, **book_changes(archive, macros)}
+    dropped = {*macros, "xl/calcChain.xml"}
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as out:
+        for entry in archive.zip.infolist():
+            if entry.filename in dropped:
+                continue
+            with out.open(_like(entry), "w", force_zip64=entry.file_size > 2**30) as written_part:
+                if entry.filename == part:
+                    for text in sheet.rewritten(checked_text(archive, part)):
+                        written_part.write(text.encode())
+                elif entry.filename in changed:
+                    written_part.write(changed[entry.filename])
+                else:
+                    for n, piece in enumerate(archive.pieces(entry.filename)):
+                        if n == 0 and b"<!DOCTYPE" in piece[:4096]:
+                            raise refuse(f"{entry.filename} has a document type, in which entities could hide")
+                        written_part.write(piece)
+    return name
+
+
+def _like(entry: zipfile.ZipInfo) -> zipfile.ZipInfo:
+    like = zipfile.ZipInfo(entry.filename, entry.date_time)
+    like.compress_type = zipfile.ZIP_DEFLATED
+    like.external_attr = entry.external_attr
+    return like
+
+
+# --- the sheet ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The header of the sheet that is filled."""
+
+    row: int
+    columns: Columns
+    last: int  # last used column, from 0
+
+
+@dataclass(slots=True)
+class _Cell:
+    column: int
+    xml: str
+    attributes: Mapping[str, str]
+    inner: str | None
+
+
+@dataclass(slots=True)
+class _Row:
+    number: int
+    prefix: str
+    attributes: str
+    cells: list[_Cell] = field(default_factory=list)
+
+
+def _find(archive: Archive, book: Book, texts: list[str], options: FillOptions) -> tuple[str, str, _Found]:
+    wanted = [(name, part) for name, part in book.sheets if options.sheet in (None, name)]
+    if not wanted:
+        names = [name for name, _ in book.sheets]
+        raise refuse(f"there is no sheet {options.sheet!r}; there are {', '.join(names)}")
+    for name, part in wanted:
+        found = _header(archive, part, texts, options)
+        if found is not None:
+            return name, part, found
+    raise refuse(
+        "no header row was found: it needs a column `model` and one more that is read (or say which with a mapping)"
+    )
+
+
+def _header(archive: Archive, part: str, texts: list[str], options: FillOptions) -> _Found | None:
+    """The header row and the last used column; the sheet is read to its end for the latter."""
+    header: list[str] | None = None
+    at, last = 0, -1
+    for row in _rows(checked_text(archive, part), archive.limits.cells):
+        if header is None:
+            if options.header_row is None and row.number > HEADER_WITHIN:
+                return None
+            cells = {cell.column: _shown(cell, texts) for cell in row.cells}
+            asked = options.header_row == row.number
+            if asked or (options.header_row is None and is_header(cells.values(), options.mapping)):
+                header = [cells.get(n, "") for n in range(max(cells, default=-1) + 1)]
+                at = row.number
+        last = max(last, max((cell.column for cell in row.cells if cell.inner), default=-1))
+    if header is None:
+        return None
+    columns = columns_of(header, last + 1, options.mapping)
+    if max(columns.results.values()) >= MOST_COLUMNS:
+        raise refuse("there is no room for the results: the sheet has too many columns")
+    if "model" not in {known.key for known in columns.inputs.values()}:
+        raise refuse(f"row {at} has no column `model`")
+    return _Found(at, columns, last)
+
+
+def _rows(text: Iterator[str], most_cells: int) -> Iterator[_Row]:
+    number, cells = 0, 0
+    for piece in pieces(text, "row"):
+        if piece.row:
+            row = _row(piece.text, number + 1)
+            number, cells = row.number, cells + len(row.cells)
+            if cells > most_cells:
+                raise refuse(f"the sheet has more than {most_cells:,} cells")
+            yield row
+
+
+def _row(xml: str, number: int) -> _Row:
+    if "<![CDATA[" in xml or "<!--" in xml:
+        raise refuse("the rows of the sheet hold what no spreadsheet program writes")
+    start = ROW.match(xml)
+    if start is None:
+        raise refuse("a row of the sheet cannot be read")
+    said = attributes_of(start[2]).get("r", "")
+    row = _Row(int(said) if said.isascii() and said.isdigit() and len(said) < 9 else number, start[1], start[2])
+    column = -1
+    for match in CELL.finditer(xml, start.end()):
+        attributes = attributes_of(match[2])
+        place = column_number(attributes["r"]) if "r" in attributes else column + 1
+        column = place
+        row.cells.append(_Cell(place, match[0], attributes, match[3]))
+    return row
+
+
+def column_number(reference: str) -> int:
+    """Column of a cell reference, from 0.
+
+    >>> column_number("A1"), column_number("AB7")
+    (0, 27)
+    """
+    letters = reference.rstrip("0123456789")
+    if not letters.isascii() or not letters.isalpha() or len(letters) > 3:
+        raise refuse(f"{reference!r} is no cell")
+    number = 0
+    for letter in letters.upper():
+        number = number * 26 + ord(letter) - 64
+    return number - 1
+
+
+def column_letters(column: int) -> str:
+    """Letters of a column that counts from 0.
+
+    >>> column_letters(0), column_letters(27)
+    ('A', 'AB')
+    """
+    letters = ""
+    column += 1
+    while column:
+        column, rest = divmod(column - 1, 26)
+        letters = chr(65 + rest) + letters
+    return letters
+
+
+def _shown(cell: _Cell, texts: list[str]) -> str:
+    """The text of a cell as a person reads it in the program, numbers without their format."""
+    kind, inner = cell.attributes.get("t", "n"), cell.inner or ""
+    if kind == "inlineStr":
+        return text_of(inner)
+    stored = STORED.search(inner)
+    if stored is None:
+        return NO_VALUE if re.search(r"<(?:[\w.-]+:)?f[\s/>]", inner) else ""
+    value = plain(stored[1])
+    if kind == "s":
+        place = int(value) if value.strip().isdigit() else -1
+        if not 0 <= place < len(texts):
+            raise refuse(f"cell {cell.attributes.get('r', '')} points at a text that the file lacks")
+        return texts[place]
+    if kind == "b":
+        return "yes" if value == "1" else "no"
+    if kind == "n":
+        try:
+            return written(float(value))
+        except (ValueError, OverflowError):
+            return value
+    return value
+
+
+class _Sheet:
+    """The XML of the sheet with the results in it."""
+
+    def __init__(
+        self,
+        found: _Found,
+        texts: list[str],
+        styles: Mapping[str, int],
+        epoch_1904: bool,
+        filler: RowFiller,
+        most_cells: int,
+    ) -> None:
+        self._found = found
+        self._texts = texts
+        self._styles = styles
+        self._first_day = datetime(1904, 1, 1, tzinfo=UTC) if epoch_1904 else datetime(1899, 12, 30, tzinfo=UTC)
+        self._filler = filler
+        self._cells = 0
+        self._most_cells = most_cells
+
+    def rewritten(self, text: Iterator[str]) -> Iterator[str]:
+        """The sheet, piece by piece."""
+        number = 0
+        head = True
+        for piece in pieces(text, "row"):
+            if not piece.row:
+                yield self._head(piece.text) if head else piece.text
+                head = head and "sheetData" not in piece.text
+                continue
+            head = False
+            row = _row(piece.text, number + 1)
+            number = row.number
+            self._cells += len(row.cells)
+            if self._cells > self._most_cells:
+                raise refuse(f"the sheet has more than {self._most_cells:,} cells")
+            if number == self._found.row:
+                yield self._with(row, self._titles(row), header=True)
+            elif number > self._found.row:
+                result = self._filler.fill(
+                    self._found.columns,
+                    {
+                        cell.column: _shown(cell, self._texts)
+                        for cell in row.cells
+                        if cell.column in self._found.columns.inputs
+                    },
+                )
+                yield piece.text if result is None else self._with(row, self._results(result), header=False)
+            else:
+                yield piece.text
+
+    def _titles(self, row: _Row) -> dict[int, Value]:
+        return {self._found.columns.results[name]: name for name in self._found.columns.appended}
+
+    def _results(self, result: RowResult) -> dict[int, Value]:
+        return {column: result.get(name) for name, column in self._found.columns.results.items()}
+
+    def _with(self, row: _Row, values: Mapping[int, Value], *, header: bool) -> str:
+        """The row with these cells instead of those that stood there, or beside them."""
+        cells = {cell.column: cell.xml for cell in row.cells}
+        styles = {cell.column: cell.attributes.get("s") for cell in row.cells}
+        filled = [cell.attributes.get("s") for cell in row.cells if cell.inner]
+        for column, value in values.items():
+            style = styles.get(column)
+            if style is None:
+                style = filled[-1] if header and filled else self._style(value)
+            new = self._cell(row, column, style, value)
+            if new or column in cells:
+                cells[column] = new
+        inner = "".join(cells[column] for column in sorted(cells))
+        attributes = re.sub(r"""\sspans\s*=\s*("[^"]*"|'[^']*')""", "", row.attributes).rstrip().rstrip("/")
+        if " r=" not in attributes:
+            attributes += f' r="{row.number}"'
+        return f"<{row.prefix}row{attributes}>{inner}</{row.prefix}row>"
+
+    def _style(self, value: Value) -> str | None:
+        kind = "date" if isinstance(value, datetime) else "number" if isinstance(value, int | float) else ""
+        return str(self._styles[kind]) if kind in self._styles else None
+
+    def _cell(self, row: _Row, column: int, style: str | None, value: Value) -> str:
+        p = row.prefix
+        start = f'<{p}c r="{column_letters(column)}{row.number}"' + (f' s="{style}"' if style is not None else "")
+        if value is None:
+            return f"{start}/>" if style is not None else ""
+        if isinstance(value, datetime):
+            days = (value.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - self._first_day).days
+            return f"{start}><{p}v>{days}</{p}v></{p}c>"
+        if isinstance(value, int | float):
+            return f"{start}><{p}v>{value!r}</{p}v></{p}c>"
+        text = content(neutral(value))
+        return f'{start} t="inlineStr"><{p}is><{p}t xml:space="preserve">{text}</{p}t></{p}is></{p}c>'
+
+    def _head(self, text: str) -> str:
+        """What stands before the rows: the used range grows by the new columns, which get a width."""
+        columns = self._found.columns
+        if not columns.appended:
+            return text
+        first = min(columns.results[name] for name in columns.appended)
+        last = max(columns.results.values())
+        match = re.search(r'(dimension[^>]*\sref=")([A-Z]+)(\d+)(?::([A-Z]+)(\d+))?"', text)
+        if match is not None:
+            right = column_letters(max(last, column_number(f"{match[4] or match[2]}1")))
+            whole = f'{match[1]}{match[2]}{match[3]}:{right}{match[5] or match[3]}"'
+            text = text[: match.start()] + whole + text[match.end() :]
+        known = re.search(r"<((?:[\w.-]+:)?)cols(?=[\s>])[^>]*>(.*?)</\1cols>", text, re.DOTALL)
+        if known is not None:
+            taken = [int(n) for n in re.findall(r'\smax="(\d+)"', known[2])]
+            if max(taken, default=0) <= first:
+                added = f'<{known[1]}col min="{first + 1}" max="{last + 1}" width="14" customWidth="1"/>'
+                text = text[: known.end(2)] + added + text[known.end(2) :]
+        return text
