@@ -257,6 +257,9 @@ def cautions(job: Job, ways: Ways, row: int, offer: Offer, price: PriceDocument)
         notes.append("memory is not known for this model: whether it fits cannot be said")
     if ways.nodes[row] > 1 and _at(found.hardware.nic_kind, at) == NicKind.ETHERNET:
         notes.append("no RDMA between these nodes: multi-node scaling depends on the network actually given")
+    if ways.nodes[row] > 1 and _unstated_network(job, offer):
+        gbit = _at(found.hardware.nic_gbps, at) * 8.0 * _at(found.hardware.gpus_per_node, at)
+        notes.append(f"own.network_gbps is not stated: {gbit:.0f} Gbit/s a node assumed, as clouds give this GPU")
     if offer.market is Market.SPOT:
         hazard = ways.plain.hazards
         notes.append(
@@ -292,6 +295,10 @@ def _dearer_than_on_demand(ways: Ways, row: int, offer: Offer) -> str | None:
     if spot < sure:
         return None
     return f"spot is dearer in expectation than the same machines on demand: ${spot:,.2f} against ${sure:,.2f}"
+
+
+def _unstated_network(job: Job, offer: Offer) -> bool:
+    return any(own.name == offer.instance_type and own.network_gbps is None for own in job.workload.own)
 
 
 def _at(value: Any, row: int) -> float:

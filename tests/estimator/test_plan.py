@@ -231,3 +231,13 @@ def test_a_looser_deadline_never_raises_the_least_cost(deadline: float, looser: 
     tight, loose = (planned(constraints={"deadline": d}).plans for d in (deadline, deadline * looser))
     if tight:
         assert loose[0].cost_usd.p50 <= tight[0].cost_usd.p50 * (1 + 1e-12)
+
+
+def test_an_own_cluster_without_a_stated_network_says_what_was_assumed() -> None:
+    machine = {"name": "lab", "gpu": "A100-80GB", "gpus_per_node": 8, "nodes": 2, "usd_per_hour": 1}
+    said = []
+    for network in ({}, {"network_gbps": 100}):
+        limits = {"clouds": ["own"], "min_nodes": 2}
+        [first, *_] = planned(own=[machine | network], constraints=limits).plans
+        said.append(any("own.network_gbps is not stated" in warning for warning in first.warnings))
+    assert said == [True, False]
