@@ -28,7 +28,7 @@ KEYS = (
     "micro_batch", "optimizer", "gpu", "cloud", "region", "market", "deadline", "budget", "software",
 )  # fmt: skip
 
-KEY = re.compile(r"(?!(str|int)$)[A-Za-z_]\w*([.-]\w+)*", re.ASCII)
+KEY = re.compile(r"[A-Za-z_]\w*([.-]\w+)*", re.ASCII)
 
 Responses = dict[int | str, dict[str, Any]]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import codecs
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from typing import IO
 
 from benchmarks_db.errors import WorkloadError
@@ -36,9 +37,17 @@ def fill_csv(source: IO[bytes], target: IO[bytes], options: FillOptions, filler:
     if b"\0" in sample:
         raise refuse("the file is no CSV text (it holds zero bytes)")
     delimiter = _delimiter(sample)
-    line_end = "\r\n" if b"\r\n" in sample else "\n"
     csv.field_size_limit(LONGEST_CELL)
-    rows = _rows(source, delimiter, options.limits.cells)
+    with closing(_rows(source, delimiter, options.limits.cells)) as rows:
+        _write(rows, target, sample, options, filler)
+    return ""
+
+
+def _write(
+    rows: Iterator[list[str]], target: IO[bytes], sample: bytes, options: FillOptions, filler: RowFiller
+) -> None:
+    delimiter = _delimiter(sample)
+    line_end = "\r\n" if b"\r\n" in sample else "\n"
     before, header = _header(rows, options)
     columns = columns_of(header, len(header), options.mapping)
     if "model" not in {known.key for known in columns.inputs.values()}:
@@ -55,7 +64,6 @@ def fill_csv(source: IO[bytes], target: IO[bytes], options: FillOptions, filler:
         text.flush()
     finally:
         text.detach()
-    return ""
 
 
 def _filled(
@@ -88,7 +96,7 @@ def _delimiter(sample: bytes) -> str:
     return ","
 
 
-def _rows(source: IO[bytes], delimiter: str, most_cells: int) -> Iterator[list[str]]:
+def _rows(source: IO[bytes], delimiter: str, most_cells: int) -> Generator[list[str], None, None]:
     lines = io.TextIOWrapper(source, encoding="utf-8-sig", newline="")
     cells = 0
     reader = csv.reader(lines, delimiter=delimiter)
