@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks_db.errors import EstimatorError, WorkloadError
 from estimator.predict import predicted
-from estimator.row_cells import figure
+from estimator.row_cells import figure, model_of
 from estimator.rows import prepare
 
 READS = (
@@ -88,12 +88,12 @@ def amount_of(row: Mapping[str, str]) -> tuple[float, str]:
     """What is trained on in all, and the unit to ask throughput in; WorkloadError where the row does not tell."""
     tokens, samples, epochs = (figure(row, name) for name in ("tokens_b", "samples_m", "epochs"))
     size = _size_of(row["dataset"])
+    if tokens > 0:
+        return tokens * 1e9, "tokens/s"
     if samples > 0:
         # Some sources state the data set and some what was trained on in all: the size of the data set decides
         is_size = size is not None and abs(samples * 1e6 / size - 1.0) < 0.06
         return samples * 1e6 * (epochs if is_size and epochs > 0 else 1.0), "samples/s"
-    if tokens > 0:
-        return tokens * 1e9, "tokens/s"
     if epochs > 0 and size:
         return epochs * size, "samples/s"
     raise WorkloadError("neither tokens_b nor samples_m, nor epochs of a data set of known size", field="tokens_b")
@@ -146,6 +146,7 @@ def _answer(row: Mapping[str, str], middle: float, spread: float) -> dict[str, s
 def _step_row(row: Mapping[str, str], unit: str) -> dict[str, str]:
     step = {name: row[name] for name in _STEP_COLUMNS} | {"unit": unit, "scope": "total"}
     step["image_size"] = _image_size(row["dataset"])
+    step["micro_batch"] = _micro_batch(row)
     if not figure(row, "gpus") > 0:
         step["gpus"] = f"{GPUS_WHERE_UNSTATED:g}"
     return step
@@ -164,6 +165,18 @@ def _size_of(dataset: str) -> float | None:
     if "classes" in said and len(numbers) == 2:
         return numbers[0] * numbers[1]
     return numbers[0] if len(numbers) == 1 and numbers[0] >= 100 else None
+
+
+def _micro_batch(row: Mapping[str, str]) -> str:
+    """Of models that are trained data-parallel: the share of one GPU, as accumulation is rare there; else open."""
+    gpus, batch = figure(row, "gpus"), figure(row, "global_batch")
+    if not (gpus >= 1 and batch >= gpus):
+        return ""
+    try:
+        kind = model_of(row)[0].kind
+    except EstimatorError:
+        return ""
+    return "" if kind in ("decoder", "moe", "size-only") else f"{batch / gpus:g}"
 
 
 def _image_size(dataset: str) -> str:
