@@ -111,7 +111,7 @@ def market_of(workload: Workload, offers: OfferTable | None, now: datetime) -> O
     if offers is None:
         offers = current_offers(now=now, accelerators=workload.constraints.accelerators.value)
     if workload.own:
-        machines = [own_machine(machine.model_dump(exclude_none=True)) for machine in workload.own]
+        machines = [own_machine(machine.stated()) for machine in workload.own]
         offers = concatenate([offers, own_table(machines, now=now)])
     if not offers.ranked.any():
         raise PricesUnavailable("no offer has a usable price", field="offers", nearest=("estimator prices refresh",))
