@@ -73,7 +73,7 @@ def estimate(
         open_offers = offered(market, alone, GpuFilter({}, ()))
         table = open_offers.table
         if open_offers.last is not None:  # no price stated: the time is still worth knowing
-            table = own_table([own_machine(machine.model_dump(exclude_none=True))], now=moment)
+            table = own_table([own_machine(machine.stated())], now=moment)
         _add(job, ways_of(job, table, GpuFilter({}, ()), measured), machine.name, moment, entries, rejected, hints)
     return EstimateDocument(
         workload=echo(job),
