@@ -16,9 +16,9 @@ from estimator.hardware import Hardware
 from estimator.layouts import Layout
 from estimator.performance import evidence as packed
 from estimator.performance.constants import per_row
-from estimator.performance.evidence import NAMES, Evidence, Features, Labels, features_of
+from estimator.performance.evidence import NAMES, SWITCHES, Evidence, Features, Labels, features_of
 from estimator.performance.intervals import KINDS, Widths, half_widths, kinds, model_class, widths_of
-from estimator.performance.neighbours import LIKENESS, OWN_WEIGHT, neighbourhood
+from estimator.performance.neighbours import CLIP, LIKENESS, OWN_WEIGHT, distances, neighbourhood
 from estimator.performance.offsets import Offsets, offsets_of
 from estimator.performance.roofline import Execution
 from estimator.performance.step import StepTime, step_time
@@ -138,25 +138,54 @@ def _own(
     half: Floats,
     widths: Widths,
 ) -> tuple[Floats, NDArray[np.int64], Floats]:
-    """Pull towards the user's own measurements: 0.85 of their residual at distance 0, fading with the distance.
+    """Pull towards the user's own measurements: by 0.85 of their residual for the same case, less for others.
 
-    Where the same model was measured on the same GPU the evidence is `own` and the interval that of a known group.
+    Where the same model was measured on the same GPU in much the same way the evidence is `own`; the interval goes
+    from that of the kind to that of a known group as far as the measurement carries.
     """
     theirs, residual = own
-    likeness = LIKENESS[family]
     mine = packed.evidence_of(theirs, residual, np.ones(len(residual)), [str(i) for i in range(len(residual))])
     codes = mine.code(features)
-    near = neighbourhood(features, mine, replace(likeness, shrink=1e-9), lab=0.0)
-    closeness = OWN_WEIGHT * np.exp(-likeness.sharpness * near.distance[:, 0])
-    shift = (1.0 - closeness) * shift + closeness * near.shift
-    same = np.ones(len(codes), bool)
-    pairs = set(map(tuple, mine.codes[:, [NAMES.index("model"), NAMES.index("gpu")]].tolist()))
-    asked = map(tuple, codes[:, [NAMES.index("model"), NAMES.index("gpu")]].tolist())
-    same = np.fromiter((pair in pairs for pair in asked), bool, len(codes))
+    carried = _carried(family, features, codes, mine)
+    closeness = carried.max(axis=1)
+    weights = (carried / np.maximum(closeness, 1e-12)[:, None]) ** 4  # the closest speak, those as close with them
+    said = (weights * np.clip(mine.residual.astype(float), -CLIP, CLIP)).sum(axis=1) / weights.sum(axis=1)
+    shift = (1.0 - closeness) * shift + closeness * said
     own_kind = KINDS.index(EvidenceKind.OWN)
     narrow = half_widths(model_class(features, family), np.full(len(kind), own_kind), widths)
-    kind = np.where(same, own_kind, kind)
-    return shift, kind, np.where(same, np.minimum(half, narrow), half)
+    share = np.minimum(closeness / OWN_WEIGHT, 1.0)
+    kind = np.where(closeness >= 0.5 * OWN_WEIGHT, own_kind, kind)
+    return shift, kind, share * np.minimum(half, narrow) + (1.0 - share) * half
+
+
+OWN_REACH = 4.0
+"""Distance of two configurations (another batch, layout or recomputation) at which half of what is known carries."""
+
+CARRIES: dict[str, dict[str, float]] = {
+    "language": {"model": 0.25, "kin": 0.2, "gpu": 0.4, "method": 0.85, "format": 0.85},
+    "classic": {"model": 0.6, "kin": 0.8, "gpu": 0.3, "method": 0.85, "format": 0.85},
+}
+"""Share of a residual that carries over where the name differs.
+
+Slopes of residuals on each other within laboratories: language models 0.83 for the same model on the same GPU (0.36
+where one recomputes and the other does not), 0.70 in another format or method, 0.37 on another GPU, 0.17 for a model
+of its kin, 0 for any other; other models 0.54 for the pair, 0.45 for another model on the GPU, 0.23 where both differ.
+"""
+
+
+def _carried(family: str, features: Features, codes: NDArray[np.int16], mine: Evidence) -> Floats:
+    """Share of the residual of each own measurement (n) that carries over to each candidate, shape (m, n)."""
+    likeness = LIKENESS[family]
+    column = SWITCHES.index("recompute")  # selective recomputation is half way from none to full
+    steps = np.abs(features.switches[:, column, None].astype(float) - mine.switches[None, :, column])
+    switches = likeness.switches | {"recompute": 0.0}
+    unnamed = replace(likeness, names=dict.fromkeys(NAMES, 0.0), switches=switches)
+    apart = distances(features, codes, mine, unnamed) + 0.5 * likeness.switches["recompute"] * steps
+    kept = OWN_WEIGHT / (1.0 + (apart / OWN_REACH) ** 2)
+    for name, share in CARRIES[family].items():
+        j = NAMES.index(name)
+        kept *= np.where(codes[:, j, None] != mine.codes[None, :, j], share, 1.0)
+    return np.asarray(kept, float)
 
 
 def own_measurements(rows: Sequence[Mapping[str, str]]) -> dict[str, tuple[Features, Floats]]:

@@ -32,7 +32,7 @@ def width(entry: EstimateEntry) -> float:
 def test_an_estimate_names_the_measurements_near_it_with_their_sources() -> None:
     evidence = on("A100-SXM4-80GB:1").evidence
     assert evidence.measurements
-    assert all("@" in m.source or m.source.startswith("http") for m in evidence.measurements)
+    assert all("@" in m.source or "." in m.source for m in evidence.measurements)  # a repository or a site
     distances = [m.distance for m in evidence.measurements]
     assert distances == sorted(distances)
 
@@ -69,3 +69,18 @@ def test_a_measurement_of_another_family_changes_nothing() -> None:
 def test_the_interval_holds_the_estimate(gpu: str) -> None:
     entry = on(gpu, method="qlora")
     assert entry.hours.p10 < entry.hours.p50 < entry.hours.p90
+
+
+def test_an_own_measurement_pulls_by_how_it_differs() -> None:
+    """The same model on the same GPU in another way counts for more than the model on another GPU."""
+    card = "H100-SXM5-80GB:1"
+    slow = on(card).throughput.value * 0.5
+
+    def moved(gpu: str, **changes: object) -> float:
+        return on(gpu, slow, **changes).throughput.value / on(gpu, **changes).throughput.value
+
+    same, recomputed = moved(card), moved(card, activation_checkpointing="full")
+    elsewhere, other = moved("A100-80GB:1"), moved(card, model="gpt-neox-20b")
+    assert 0.5 < same < 0.75
+    assert same < recomputed < elsewhere < 1.0
+    assert elsewhere < other <= 1.02
