@@ -20,7 +20,7 @@ from api.routes.cells import KEYS
 from api.web import accuracy as accuracies
 from api.web import catalogue as catalogues
 from api.web import history, words
-from api.web.answer import Answer, answer, key_of, name_of
+from api.web.answer import OFFERED, Answer, answer, key_of, name_of
 from api.web.drawings import SHAPES
 from api.web.snippets import cell_query, snippets
 from api.web.sources import link_of
@@ -58,6 +58,7 @@ def _environment() -> Environment:
     made.globals.update(
         say=words, static=_static, link_of=link_of, shapes=SHAPES, clouds=words.CLOUDS, verdicts=words.VERDICTS,
         kinds=words.KINDS, terms=words.TERMS, run_parts=words.RUN_PARTS, reasons=words.REASONS, labels=words.LABELS,
+        offered=OFFERED,
         key_of=key_of, name_of=name_of,
     )  # fmt: skip
     return made

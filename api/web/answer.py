@@ -235,9 +235,12 @@ def _wrong(error: EstimatorError) -> Iterable[Wrong]:
         parts = [part for part in str(one.field or "").split(".") if not part.isdecimal()]
         names = [FIELDS.get(part, part) for part in reversed(parts)]
         held = next((name for name in names if name in _HELD), "" if isinstance(error, WorkloadError) else "offers")
-        yield Wrong(held, str(one), tuple(map(str, one.nearest)))
+        nearest = tuple(map(str, one.nearest))
+        hint = f" Did you mean {' or '.join(nearest[:3])}?" if nearest and held not in OFFERED else ""
+        yield Wrong(held, f"{one.message[:1].upper()}{one.message[1:]}.{hint}", nearest)
 
 
+OFFERED = ("model", "gpu", "region")  # the page offers the nearest names of these as links
 _HELD = frozenset(
     ("model", "config", "method", "amount", "epochs", "seq_len", "image_size", "deadline", "budget", "confidence",
      "gpu", "region", "cloud", "market", "max_nodes", "precision", "global_batch", "micro_batch", "optimizer",

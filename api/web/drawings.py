@@ -273,3 +273,41 @@ def steps(series: Iterable[tuple[float, float | None]], end: float, *, width: in
         path += f"{'L' if open_ else 'M'}{x(t)} {y(price)}H{x(following)}"
         open_ = True
     return Steps(path, width, height, [], usd(low), usd(high))
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """Predicted over measured throughput against the measured one: dots, the line of 1, the middle 80%."""
+
+    width: int
+    height: int
+    dots: list[tuple[float, float]]
+    even: float
+    band: tuple[float, float]  # its top and bottom
+    across: list[Tick]
+    up: list[Tick]
+    low: float  # the ratio that 10% are below
+    high: float
+
+
+RATIOS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)
+
+
+def residuals(points: Sequence[tuple[float, float]], *, width: int = 560, height: int = 300) -> Residuals:
+    """The drawing of n (measured throughput, log of predicted over measured); ratios beyond a factor 4 at the edge."""
+    left, right, top, bottom = 48, width - 12, 12, height - 40
+    across = _log_axis([throughput for throughput, _ in points], left, right)
+    up = Axis(RATIOS[0], RATIOS[-1], bottom, top)
+    ratios = sorted(math.exp(log) for _, log in points)
+    low, high = ratios[int(0.1 * (len(ratios) - 1))], ratios[int(0.9 * (len(ratios) - 1))]
+    return Residuals(
+        width=width,
+        height=height,
+        dots=[(across.at(throughput), up.at(math.exp(log))) for throughput, log in points],
+        even=up.at(1.0),
+        band=(up.at(high), up.at(low)),
+        across=[Tick(across.at(v), usd_tick(v)) for v in across.ticks()],
+        up=[Tick(up.at(ratio), f"{ratio:g}×") for ratio in RATIOS],
+        low=low,
+        high=high,
+    )

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 from benchmarks_db.errors import WorkloadError
 from estimator.request_files import read_text
+from estimator.trainers import trainer_of, translated
 from estimator.workload import Workload, nested
 
 CLOUDS = ("aws", "gcp", "azure")
@@ -84,18 +85,33 @@ def state_of(pairs: Iterable[tuple[str, str]]) -> State:
     return State(texts, {name: values for name, values in lists.items() if values})
 
 
-def pasted(state: State) -> tuple[dict[str, Any], bool]:
-    """What was pasted as a mapping, and whether it is a Hugging Face config.json; empty where nothing was."""
+@dataclass(frozen=True)
+class Pasted:
+    """What was pasted, as a part of a request, and what its reader would tell."""
+
+    body: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    is_config: bool = False  # a model's config.json, not a request
+
+
+def pasted(state: State) -> Pasted:
+    """A config.json, a request, or the config of a trainer; WorkloadError for what is none of them."""
     text = state["config"]
-    if not text:
-        return {}, False
     if len(text) > LONGEST:
         raise WorkloadError(f"at most {LONGEST:,} characters can be pasted here", field="config", value=len(text))
+    if all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines()):
+        return Pasted()
     try:
         content = read_text(text, name="what was pasted")
+        if "model_type" in content or "architectures" in content:
+            return Pasted({"hf_config": content}, is_config=True)
+        if trainer_of(content) is None:
+            return Pasted(content)
+        found = translated(content)
     except WorkloadError as error:
-        raise WorkloadError(error.message, field="config") from None
-    return content, "model_type" in content or "architectures" in content
+        raise WorkloadError(error.message, field="config", nearest=error.nearest) from None
+    lost = [f"not planned: {', '.join(found.unsupported)}"] if found.unsupported else []
+    return Pasted(found.request, notes=(f"read as a config of {found.trainer}", *found.notes, *lost))
 
 
 def body_of(state: State) -> dict[str, Any]:
@@ -103,15 +119,18 @@ def body_of(state: State) -> dict[str, Any]:
 
     Raises WorkloadError where what was pasted cannot be read.
     """
-    content, is_config = pasted(state)
-    base: dict[str, Any] = {"hf_config": content} if is_config else content
-    flat: dict[str, object] = {name: state[name] for name in PLAIN if state[name]}
-    if state["model"] and not is_config:
+    found = pasted(state)
+    base = dict(found.body)
+    flat: dict[str, object] = {}
+    if state["model"] and not found.is_config:
         flat["model"] = state["model"]
         base = {key: value for key, value in base.items() if key not in ("architecture", "custom", "hf_config")}
+    if state["method"]:
+        flat["method"] = state["method"]
     if state["amount"]:
         flat[state["unit"] or "tokens"] = state["amount"]
         base = {key: value for key, value in base.items() if key not in UNITS}
+    flat |= {name: state[name] for name in PLAIN if state[name]}
     for name in ("gpu", "region"):
         if state[name]:
             flat[name] = [part.strip() for part in state[name].split(",") if part.strip()]
@@ -150,10 +169,10 @@ def workload_of(state: State) -> Workload:
 
 def unfolded(state: State) -> State:
     """A pasted training YAML moved into the fields of the form; what the form has no field for stays pasted."""
-    content, is_config = pasted(state)
-    if is_config or not content:
-        return state.with_(model="") if is_config else state
-    rest = dict(content)
+    found = pasted(state)
+    if found.is_config or not found.body:
+        return state.with_(model="") if found.is_config else state
+    rest = dict(found.body)
     limits = dict(rest.pop("constraints", None) or {}) if isinstance(rest.get("constraints"), Mapping) else {}
     options = dict(rest.pop("options", None) or {}) if isinstance(rest.get("options"), Mapping) else {}
     texts = {name: "" for name in TEXTS if name not in ("unit", "method")} | {"unit": "tokens", "method": "full"}
@@ -176,7 +195,8 @@ def unfolded(state: State) -> State:
         else:
             texts[name] = ", ".join(names)
     rest |= {key: value for key, value in (("constraints", limits), ("options", options)) if value}
-    texts["config"] = as_yaml(rest) if rest else ""
+    remarks = "".join(f"# {' '.join(note.split())}\n" for note in found.notes)
+    texts["config"] = remarks + (as_yaml(rest) if rest else "")
     return State({name: value for name, value in texts.items() if value}, lists)
 
 
