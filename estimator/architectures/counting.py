@@ -204,7 +204,12 @@ def _tally(model: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> _Ta
 
 
 def count(
-    model: Any, make_inputs: Callable[[int], tuple[tuple[Any, ...], dict[str, Any]]], *, name: str, described: str
+    model: Any,
+    make_inputs: Callable[[int], tuple[tuple[Any, ...], dict[str, Any]]],
+    *,
+    name: str,
+    described: str,
+    source: str = "",
 ) -> Inventory:
     """Counts of one sample of `model`, a `torch.nn.Module` in training mode (best built on the meta device).
 
@@ -231,6 +236,7 @@ def count(
     return Inventory(
         model=name,
         input=described,
+        source=source,
         params=float(sum(p.numel() for p in model.parameters())),
         param_tensors=float(sum(1 for _ in model.parameters())),
         kernels=float(low.sums["kernels"]),

@@ -5,7 +5,11 @@ from __future__ import annotations
 import csv
 from dataclasses import dataclass, fields
 from functools import cache
-from importlib import resources
+from pathlib import Path
+
+import benchmarks_db
+
+FILE = Path(benchmarks_db.__file__).parent / "data" / "inventories.csv"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +67,9 @@ _TEXT = ("model", "input", "source")
 def inventories() -> dict[str, tuple[Inventory, ...]]:
     """All counted models by name (lower case, dashes), each at the input sizes that were counted."""
     table: dict[str, list[Inventory]] = {}
-    path = resources.files("benchmarks_db") / "data" / "inventories.csv"
-    if not path.is_file():
+    if not FILE.is_file():
         return {}
-    with path.open(encoding="utf-8") as file:
+    with FILE.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             cells = {f.name: row[f.name] if f.name in _TEXT else float(row[f.name] or 0.0) for f in fields(Inventory)}
             table.setdefault(fold(row["model"]), []).append(Inventory(**cells))  # type: ignore[arg-type]

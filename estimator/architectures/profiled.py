@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from benchmarks_db.errors import WorkloadError
 from estimator.architectures.inventories import find
+from estimator.architectures.vision import of_inventory
 from estimator.terms import Method
 from estimator.work import Work
 
@@ -68,14 +69,16 @@ ROBUST = 0.25
 def rough(facts: ModelFacts, *, seq_len: float | None = None, image_size: float | None = None) -> Work:
     """The work of a sample before any measurement was looked at, from the number of parameters alone.
 
-    With a stated length each parameter meets each token once; else it is met `REUSE` times a sample (in proportion to
+    A model that was counted has its counts. Else, with a stated length, each parameter meets each token once; else it is met `REUSE` times a sample (in proportion to
     the pixels where the facts know at which size). `tokens` is what a sample counts in the unit of its measurements
     (frames, audio samples, tokens of a sentence pair).
     """
-    params = facts.params_m * 1e6 if facts.params_m else PARAMS
-    pixels = (image_size / facts.image_size) ** 2 if image_size and facts.image_size else 1.0
     counted = facts.unit not in ("", "samples/s", "s/step", "ms/step")
     units = (seq_len or facts.units_per_sample or 1.0) if counted else 1.0
+    if inventory := find(facts.name):
+        return replace(of_inventory(inventory), tokens=units)
+    params = facts.params_m * 1e6 if facts.params_m else PARAMS
+    pixels = (image_size / facts.image_size) ** 2 if image_size and facts.image_size else 1.0
     flops = 2.0 * params * (seq_len or REUSE * pixels)
     values = flops / FLOPS_A_VALUE
     return Work(
@@ -120,11 +123,11 @@ def key(facts: ModelFacts, method: Method = Method.PRETRAIN) -> str:
 
 def basis(facts: ModelFacts) -> str:
     """What the work of a model rests on before its measurements are looked at: a key of `SIGMA`."""
-    if facts.kind == "profiled":
-        return "size"
-    if facts.kind == "vision" or facts.image_size:
-        return "counted" if find(facts.name) else "gmacs"
-    return "shape"
+    if facts.kind not in ("vision", "profiled") and not facts.image_size:
+        return "shape"
+    if find(facts.name):
+        return "counted"
+    return "size" if facts.kind == "profiled" else "gmacs"
 
 
 def apply(base: Work, factors: Array) -> Work:
