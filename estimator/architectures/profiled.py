@@ -69,9 +69,9 @@ ROBUST = 0.25
 def rough(facts: ModelFacts, *, seq_len: float | None = None, image_size: float | None = None) -> Work:
     """The work of a sample before any measurement was looked at, from the number of parameters alone.
 
-    A model that was counted has its counts. Else, with a stated length, each parameter meets each token once; else it is met `REUSE` times a sample (in proportion to
-    the pixels where the facts know at which size). `tokens` is what a sample counts in the unit of its measurements
-    (frames, audio samples, tokens of a sentence pair).
+    A model that was counted has its counts. Else each parameter meets each token once where a length is stated, or is
+    met `REUSE` times a sample (in proportion to the pixels where the facts know at which size). `tokens` is what a
+    sample counts in the unit of its measurements (frames, audio samples, tokens of a sentence pair).
     """
     counted = facts.unit not in ("", "samples/s", "s/step", "ms/step")
     units = (seq_len or facts.units_per_sample or 1.0) if counted else 1.0
@@ -99,7 +99,7 @@ def rough(facts: ModelFacts, *, seq_len: float | None = None, image_size: float 
 def work(facts: ModelFacts, *, seq_len: float | None = None, image_size: float | None = None) -> Work:
     """Work of one sample as inferred from measurements; WorkloadError when nobody measured the model."""
     factors = shipped().get(key(facts))
-    if factors is None:
+    if factors is None and not find(facts.name):
         raise WorkloadError("neither its definition nor a measurement tells its work", field="model", value=facts.name)
     found = apply(rough(facts, seq_len=seq_len, image_size=image_size), np.array(factors))
     # No throughput shows what is kept for the backward pass: half of what is moved, as in models that were counted.
