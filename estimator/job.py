@@ -83,7 +83,7 @@ def facts_of(workload: Workload) -> tuple[ModelFacts, bool, tuple[str, ...]]:
     if workload.model is not None:
         match = resolve_model(workload.model)
         warning = (f"{workload.model!r} fits several models; {match.model.name} is taken",) if match.loose else ()
-        return match.model, match.loose, warning
+        return match.model, match.loose, (*warning, *_known_by_size(match.model))
     if workload.custom is not None:
         custom = workload.custom
         return ModelFacts(name=CUSTOM, kind=CUSTOM, params_m=custom.params_m, source=CUSTOM), False, ()
@@ -95,6 +95,16 @@ def facts_of(workload: Workload) -> tuple[ModelFacts, bool, tuple[str, ...]]:
         facts, warnings = facts_of_config(workload.hf_config)
         return facts, False, tuple(warnings)
     raise WorkloadError("give the content of config.json, not its path", field="hf_config", value=workload.hf_config)
+
+
+def _known_by_size(facts: ModelFacts) -> tuple[str, ...]:
+    """A warning where a model that may be no language model is counted as one, for want of anything but its size."""
+    if facts.kind != "size-only" or facts.task in ("", "language", "llm-pretrain", "llm-finetune"):
+        return ()
+    return (
+        f"only the size of {facts.name} ({facts.task}) is known: it is counted as a language model of that size; "
+        "architecture or custom says what it really computes",
+    )
 
 
 def _at_image_size(facts: ModelFacts, image_size: int) -> ModelFacts:

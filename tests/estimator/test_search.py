@@ -109,3 +109,11 @@ def test_a_batch_that_does_not_divide_is_told_the_nearest_that_do() -> None:
 def test_accelerators_that_are_not_gpus_say_how_they_are_planned() -> None:
     asked = {"model": "llama3-8b", "tokens": "5M", "constraints": {"gpus": ["Trainium2"]}}
     assert any("constraints.accelerators: any" in hint for hint in plan(Workload.model_validate(asked), now=NOW).hints)
+
+
+def test_a_model_known_by_its_size_alone_is_not_passed_off_as_understood() -> None:
+    asked = {"model": "pixart-alpha", "samples": "1M", "global_batch": 256}
+    said = estimate(Workload.model_validate(asked), gpus=["A100-80GB:8"], now=NOW).warnings
+    assert any("only the size of pixart-alpha" in warning for warning in said)
+    plain = estimate(Workload(model="openelm-3b", tokens="1B"), gpus=["A100-80GB:8"], now=NOW).warnings
+    assert not any("only the size" in warning for warning in plain)
