@@ -1,0 +1,133 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks_db.errors import WorkloadError
+from benchmarks_db.models import ModelFacts
+from estimator.architectures import profiled
+from estimator.terms import Method
+from estimator.work import Work
+
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
+
+RATES = np.array([1e12, 3e12, 1e13, 3e13])  # FLOP/s of four imaginary GPUs
+BYTES = np.array([2e11, 9e11, 6e11, 2e12])  # and their values/s
+
+
+def stub(name="stub-net", **known):
+    return ModelFacts(name=name, kind="profiled", **known)
+
+
+def clock(rates, bandwidths, batch):
+    """A step-time model in three lines: compute plus traffic, not below the host."""
+
+    def seconds(work):
+        device = batch * (3 * work.matmul_flops / rates + 3 * work.elementwise_values / bandwidths)
+        return (device**4 + (3e-5 * work.kernels) ** 4) ** 0.25
+
+    return seconds
+
+
+def spread(work, n):
+    return replace(work, **{f: np.full(n, getattr(work, f)) for f in ("matmul_flops", "elementwise_values", "kernels")})
+
+
+def experiment(truth, noise=0.0, seed=0):
+    """16 measurements of a model whose factors over the rough work are `truth`; (base, codes, seconds_of, measured)."""
+    rates, batch = np.tile(RATES, 4), np.repeat([1.0, 8.0, 64.0, 256.0], 4)
+    seconds = clock(rates, np.tile(BYTES, 4), batch)
+    base = spread(profiled.rough(stub(params_m=30.0)), 16)
+    measured = seconds(profiled.apply(base, np.tile(truth, (16, 1))))
+    measured = measured * np.exp(noise * np.random.default_rng(seed).standard_normal(16))
+    return base, np.zeros(16, np.int64), seconds, measured
+
+
+@given(st.floats(-3, 3), st.floats(-1, 1))
+@settings(max_examples=25)
+def test_work_is_recovered_from_throughputs_on_several_gpus(flops, kernels):
+    truth = np.array([np.exp(flops), 1.0, np.exp(kernels), 1.0, 1.0])
+    base, codes, seconds, measured = experiment(truth)
+    sigma = np.array([profiled.SIGMA["size"]])
+    found = profiled.infer(base, codes, seconds, measured, np.ones(16), sigma, rounds=40)
+    predicted = seconds(profiled.apply(base, found[codes]))
+    assert np.median(np.abs(np.log(predicted / measured))) < 0.05
+    assert found[0, 0] == pytest.approx(truth[0], rel=0.35)
+
+
+def test_one_absurd_measurement_bends_little():
+    truth = np.array([3.0, 1.0, 1.0, 1.0, 1.0])
+    base, codes, seconds, measured = experiment(truth, noise=0.05)
+    sigma = np.array([profiled.SIGMA["size"]])
+    clean = profiled.infer(base, codes, seconds, measured, np.ones(16), sigma)
+    wrong = measured.copy()
+    wrong[-1] *= 20.0
+    bent = profiled.infer(base, codes, seconds, wrong, np.ones(16), sigma)
+    assert abs(np.log(bent[0, 0] / clean[0, 0])) < 0.25
+
+
+def test_a_tight_prior_holds_against_measurements_and_a_model_without_rows_stays():
+    base, codes, seconds, measured = experiment(np.array([4.0, 1.0, 1.0, 1.0, 1.0]))
+    sigma = np.array([(1e-3,) * 5, profiled.SIGMA["size"]])
+    found = profiled.infer(base, codes, seconds, measured, np.ones(16), sigma)
+    assert found == pytest.approx(np.ones((2, 5)), abs=1e-3)
+
+
+def test_inference_is_the_same_bit_for_bit():
+    base, codes, seconds, measured = experiment(np.array([2.0, 0.7, 1.5, 1.0, 1.0]), noise=0.2)
+    sigma = np.array([profiled.SIGMA["size"]])
+    one, two = (profiled.infer(base, codes, seconds, measured, np.ones(16), sigma) for _ in range(2))
+    assert (one == two).all()
+
+
+def test_factors_multiply_what_their_axis_names():
+    base = Work(
+        params=1.0, active_params=1.0, matmul_flops=10.0, grouped_flops=4.0, elementwise_values=6.0, kernels=5.0
+    )
+    work = profiled.apply(base, np.array([2.0, 3.0, 4.0, 1.5, 0.5]))
+    assert (work.matmul_flops, work.grouped_flops) == (20.0, 8.0)
+    assert work.elementwise_values == 36.0  # values follow the FLOPs
+    assert work.kernels == 20.0
+    assert (work.half_factor, work.wire_ratio) == (1.5, 0.5)
+
+
+@given(st.floats(1, 5000), st.floats(1, 4000))
+def test_rough_work_is_linear_in_parameters_and_in_a_stated_length(params, length):
+    facts = stub(params_m=params, unit="tokens/s")
+    one, two = (profiled.rough(facts, seq_len=s) for s in (length, 2 * length))
+    assert two.matmul_flops == pytest.approx(2 * one.matmul_flops)
+    assert (one.tokens, two.tokens) == (length, 2 * length)
+    assert profiled.rough(replace(facts, params_m=2 * params)).matmul_flops == pytest.approx(
+        2 * profiled.rough(facts).matmul_flops
+    )
+
+
+def test_a_sample_counts_as_many_units_as_the_facts_say():
+    assert profiled.rough(stub(unit="frames/s", units_per_sample=566.0)).tokens == 566.0
+    assert profiled.rough(stub(unit="samples/s", units_per_sample=None)).tokens == 1.0
+
+
+def test_a_model_that_nobody_measured_or_counted_is_refused():
+    with pytest.raises(WorkloadError, match="neither its definition nor a measurement"):
+        profiled.work(stub("never-heard-of-it"))
+
+
+def test_transformers_keep_factors_by_what_they_are_trained_for():
+    bert = ModelFacts(name="some-bert", kind="encoder", layers=12, hidden=768)
+    assert profiled.key(bert, Method.PRETRAIN) != profiled.key(bert, Method.FULL)
+    assert profiled.key(stub(), Method.PRETRAIN) == profiled.key(stub(), Method.FULL) == "stub-net"
+
+
+def test_written_factors_are_read_back(tmp_path):
+    path = tmp_path / "profiles.csv"
+    profiled.write({"a": profiled.Evidence((1.0, 2.0, 0.5, 1.1, 0.9), "size", rows=3, gpus=2, labs=1)}, path)
+    assert profiled.shipped(path) == {"a": (1.0, 2.0, 0.5, 1.1, 0.9)}
+
+
+def test_shipped_factors_are_sane():
+    for name, factors in profiled.shipped().items():
+        assert len(factors) == len(profiled.AXES), name
+        assert all(1e-7 < f < 1e5 for f in factors), name
