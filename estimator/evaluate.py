@@ -16,9 +16,10 @@ from dataclasses import asdict, dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from estimator.architectures import profiled
 from estimator.performance.intervals import KINDS, conformal, half_widths, model_class, weighted_quantile
 from estimator.performance.neighbours import OWN_WEIGHT
-from estimator.performance.study import SPLITS, Bench, folds, judged, predict
+from estimator.performance.study import SPLITS, Bench, Trained, folds, judged, predict
 from estimator.terms import EvidenceKind, Method
 
 Floats = NDArray[np.float64]
@@ -31,6 +32,10 @@ MEANING = {
     "unseen-gpu": "unseen GPU type",
     "unseen-lab": "unseen lab",
 }
+
+
+JUDGES = 5
+"""Parts of the left-out things: the interval of each is taken from the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,7 @@ class Score:
     physics_median: float  # without the correction by neighbours
     constant_mfu_median: float
     constant_mfu_p90: float
-    coverage: float  # share of rows inside the 80% interval, group-weighted, judged on the other half
+    coverage: float  # share of rows inside the 80% interval, group-weighted, judged on rows it was not taken from
     width: float  # median factor either way of that interval
 
 
@@ -69,7 +74,7 @@ def evaluate(families: Iterable[str] = ("language", "classic")) -> Report:
         classes = model_class(features, family)
         finals = {split: final for split, (_physics, final) in left.items()}
         for split, (physics, final) in left.items():
-            constant = constant_mfu(data, split)
+            constant = constant_mfu(data, split, whole)
             covered, width = coverage(data, finals, classes, split)
             for case, mask in cases(data).items():
                 if (line := score(data, case, split, mask, physics, final, constant, covered, width)) is not None:
@@ -117,9 +122,14 @@ def cases(data: Bench) -> dict[str, Mask]:
     }
 
 
-def constant_mfu(data: Bench, split: str) -> Floats:
-    """Residual of a constant utilisation per GPU type (of the training rows; of all GPUs where the type is unseen)."""
+def constant_mfu(data: Bench, split: str, whole: Trained) -> Floats:
+    """Residual of a constant utilisation per GPU type (of the training rows; of all GPUs where the type is unseen).
+
+    The FLOPs of profiled models are those inferred from all rows: the rule of thumb gets them for free.
+    """
     work, layout, hardware = data.sample.work, data.sample.layout, data.sample.hardware
+    if whole.factors is not None:
+        work = profiled.apply(work, whole.factors[data.model_codes])
     flops = work.matmul_flops + work.expert_flops + work.attention_flops + work.grouped_flops
     samples = layout.micro_batch * layout.grad_accum * layout.data
     ideal = (1.0 + work.backward_ratio) * flops * samples / (hardware.matmul_tflops * 1e12 * hardware.gpus)
@@ -139,17 +149,18 @@ def constant_mfu(data: Bench, split: str) -> Floats:
 
 
 def coverage(data: Bench, finals: dict[str, Floats], classes: NDArray[np.str_], split: str) -> tuple[Floats, Floats]:
-    """(1 inside or 0 outside the interval, half-width) of each row: widths from one half of the left-out things,
-    judged on the other half, both ways."""
+    """(1 inside or 0 outside the interval, half-width) of each row: widths from four fifths of the left-out things,
+    judged on the fifth that they do not come from."""
     inside, width = np.full(len(data), np.nan), np.full(len(data), np.nan)
     things = data.groups if split in ("group", "lab") else data.names(split.removeprefix("unseen-"))
     names, inverse = np.unique(things, return_inverse=True)
-    half = np.random.default_rng(1).permutation(len(names))[inverse] % 2 == 0
+    part = np.random.default_rng(1).permutation(len(names))[inverse] % JUDGES
     kind = np.full(len(data), KINDS.index(EvidenceKind(split)))
-    for mask in (half, ~half):
-        known = {name: np.where(mask, values, np.nan) for name, values in finals.items()}
+    for one in range(JUDGES):
+        judged_rows = part == one
+        known = {name: np.where(judged_rows, np.nan, values) for name, values in finals.items()}
         widths = conformal(known, classes, data.sample.weights)
-        there = ~mask & np.isfinite(finals[split])
+        there = judged_rows & np.isfinite(finals[split])
         found = half_widths(classes, kind, widths)
         inside[there] = np.abs(finals[split][there]) <= found[there]
         width[there] = found[there]

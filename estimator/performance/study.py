@@ -25,6 +25,7 @@ from estimator.performance.step import StepTime, step_time
 from estimator.row_cells import Row
 from estimator.rows import labels_of, prepare
 from estimator.terms import EvidenceKind
+from estimator.work import Work
 
 Floats = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -37,6 +38,9 @@ SUSPECT = 0.3
 
 ONE_CARD = 0.15
 """Weight of the timm rows in the constants: one card with hundreds of models would own them."""
+
+TUNED = 0.02
+"""Weight of vendor-tuned rows (MLPerf) in the constants of the classic family: an upper envelope of other software."""
 
 SPLITS = ("group", "lab", "unseen-model", "unseen-gpu", "unseen-lab")
 """What is left out: other layouts of a known group; groups; models; GPU types; laboratories."""
@@ -154,24 +158,22 @@ def train(data: Bench, index: Index, *, start: Trained | None = None) -> Trained
     counts = np.bincount(groups)[groups]
     weights = counts.astype(float) ** -0.7 * np.where(data.quality[index] == "ok", 1.0, SUSPECT)
     one_card = np.array(["pytorch-image-models" in data.rows[i].lab for i in index])
-    fitted_on = replace(part, weights=part.weights * np.where(one_card, ONE_CARD, 1.0))
+    tuned = np.array([data.rows[i].tuned for i in index])
+    share = np.where(one_card, ONE_CARD, 1.0) * np.where(tuned, TUNED, 1.0)
+    fitted_on = replace(part, weights=part.weights * share)
+
+    def inferred(constants: Constants, factors: Floats, rounds: int) -> Floats:
+        def seconds(work: Work) -> Floats:
+            return step_time(work, part.hardware, part.layout, execution=part.execution, constants=constants).total
+
+        return profiled.infer(part.work, codes, seconds, part.seconds, weights, sigma, start=factors, rounds=rounds)
+
     for turn in range(1 if start else 2):
+        factors = inferred(constants, factors, 4 if start else 20)  # first: an unknown work would bend the constants
         only_sized = np.where((bases == "size")[:, None], factors, 1.0)
         work = profiled.apply(part.work, only_sized[codes])
         constants = fit(replace(fitted_on, work=work), free, prior, start=constants if turn or start else None)
-
-        def seconds(work: object, constants: Constants = constants) -> Floats:
-            return step_time(
-                work,  # type: ignore[arg-type]
-                part.hardware,
-                part.layout,
-                execution=part.execution,
-                constants=constants,
-            ).total
-
-        factors = profiled.infer(
-            part.work, codes, seconds, part.seconds, weights, sigma, start=factors, rounds=6 if start else 20
-        )
+    factors = inferred(constants, factors, 5)
     seen = np.zeros(len(sigma), bool)
     seen[codes] = True
     return Trained(constants, np.where(seen[:, None], factors, 1.0))

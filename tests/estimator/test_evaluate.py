@@ -55,12 +55,12 @@ def test_every_row_is_in_the_case_all_and_scores_are_percentages(data):
 
 
 def test_the_baseline_is_a_constant_utilisation_of_the_training_rows(data):
-    residual = constant_mfu(data, "lab")
+    residual = constant_mfu(data, "lab", study.Trained(study.PRIORS["language"], None))
     assert np.all(np.isfinite(residual))
     assert 0.05 < np.median(np.abs(residual)) < 1.5
 
 
-def test_intervals_are_judged_on_the_half_they_were_not_taken_from(data):
+def test_intervals_are_judged_on_rows_they_were_not_taken_from(data):
     rng = np.random.default_rng(0)
     finals = {split: rng.normal(0, 0.2, len(data)) for split in study.SPLITS}
     inside, width = coverage(data, finals, np.repeat("dense", len(data)), "lab")
