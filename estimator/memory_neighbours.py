@@ -165,8 +165,8 @@ def with_activations(
     stored = np.array(np.broadcast_to(asked.work.stored_values, (len(prepared.rows),)), float)
     for lab in np.unique(ours.lab[mine]):
         place = np.nonzero((others.lab[theirs] == lab) & np.isfinite(logs))[0]
-        kinds = {_kind(known_prepared, k) for k in theirs[place]}
-        part = mine[(ours.lab[mine] == lab) & np.array([_kind(prepared, i) in kinds for i in mine])]
+        kinds = {_kind(known_prepared, int(k)) for k in theirs[place]}
+        part = mine[(ours.lab[mine] == lab) & np.array([_kind(prepared, int(i)) in kinds for i in mine])]
         parts = sorted({word for k in theirs[place] for word in known_prepared.rows[k].model.name.split("-")})
         have, want = _design(known_prepared, theirs[place], parts), _design(prepared, part, parts)
         group = others.group[theirs[place]]

@@ -11,7 +11,7 @@ can be applied later. FLOPs: a multiply-add is 2.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from importlib import import_module
@@ -28,7 +28,7 @@ WIDE = 256
 class _Tally:
     """Sums over one forward + backward at one batch size."""
 
-    sums: Counter[str] = field(default_factory=Counter)
+    sums: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     stored: dict[int, int] = field(default_factory=dict)
     works_on_weights: bool = False
 
@@ -52,7 +52,7 @@ def slow_channels_last(width: int) -> float:
     """
     if width <= 8:
         return 0.0
-    return (0.5 if width in (16, 32) else 1.0) * (48.0 / width) ** 0.5
+    return (0.5 if width in (16, 32) else 1.0) * math.sqrt(48.0 / width)
 
 
 _NORMS = ("batch_norm", "layer_norm", "group_norm", "instance_norm", "rms_norm")
@@ -77,7 +77,7 @@ class OperatorTally:
 
     def __init__(self, params: set[int]) -> None:
         self.params = params
-        self.sums: Counter[str] = Counter()
+        self.sums: defaultdict[str, float] = defaultdict(float)
         self.views: list[Any] = []  # of weights, kept alive so that no other tensor takes their id
         self.backward = False
         self.works_on_weights = False  # something other than matrix work reads nothing but weights
