@@ -12,6 +12,10 @@ import benchmarks_db
 FILE = Path(benchmarks_db.__file__).parent / "data" / "inventories.csv"
 
 
+LATENT = 8.0
+"""Pixels on a side of one latent of Stable Diffusion's autoencoder."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
     """Counts of one training sample; forward unless the name says otherwise. Values are numbers, not bytes.
@@ -55,9 +59,12 @@ class Inventory:
 
     @property
     def image_size(self) -> float | None:
-        """Pixels on a side of the counted input; None where the input is no image."""
-        sides = self.input.split("x")
-        return float(sides[-1]) if len(sides) == 3 and all(s.isdigit() for s in sides) else None
+        """Pixels on a side of the counted input (8 a latent of a diffusion model); None where it is no image."""
+        shape, _, rest = self.input.partition(" ")
+        sides = shape.split("x")
+        if len(sides) != 3 or not all(side.isdigit() for side in sides):
+            return None
+        return float(sides[-1]) * (LATENT if rest.startswith("latents") else 1.0)
 
 
 _TEXT = ("model", "input", "source")

@@ -76,7 +76,7 @@ def rough(facts: ModelFacts, *, seq_len: float | None = None, image_size: float 
     counted = facts.unit not in ("", "samples/s", "s/step", "ms/step")
     units = (seq_len or facts.units_per_sample or 1.0) if counted else 1.0
     if inventory := find(facts.name):
-        return replace(of_inventory(inventory), tokens=units)
+        return replace(of_inventory(inventory, image_size=image_size), tokens=units)
     params = facts.params_m * 1e6 if facts.params_m else PARAMS
     pixels = (image_size / facts.image_size) ** 2 if image_size and facts.image_size else 1.0
     flops = 2.0 * params * (seq_len or REUSE * pixels)

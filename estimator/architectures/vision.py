@@ -40,7 +40,19 @@ STORED_AN_ACTIVATION = 2.0
 KERNELS_A_ROOT_PARAMETER = 0.05
 """Kernels of a forward pass / sqrt(parameters), for a model that nobody counted (deeper models are larger)."""
 
-GLOBAL_ATTENTION = ("vit", "deit", "beit", "eva", "cait", "dinov2", "aimv2", "flexivit", "samvit", "clip", "xcit")
+GLOBAL_ATTENTION = (
+    "vit",
+    "deit",
+    "beit",
+    "eva",
+    "cait",
+    "dinov2",
+    "aimv2",
+    "flexivit",
+    "samvit",
+    "clip",
+    "stable-diffusion",
+)
 """Families whose every patch attends to every other: their attention grows with the square of the patches."""
 
 JPEG_BYTES = 110_000.0

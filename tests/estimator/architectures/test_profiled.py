@@ -110,6 +110,13 @@ def test_a_sample_counts_as_many_units_as_the_facts_say():
     assert profiled.rough(stub(unit="samples/s", units_per_sample=None)).tokens == 1.0
 
 
+def test_a_diffusion_model_costs_more_on_a_bigger_picture():
+    facts = stub("stable-diffusion-2")
+    usual, small, big = (profiled.rough(facts, image_size=size) for size in (None, 256, 512))
+    assert usual.matmul_flops == big.matmul_flops  # counted on 64 x 64 latents, which are 512 pixels
+    assert small.matmul_flops < big.matmul_flops / 4  # convolutions with the pixels, attention with their square
+
+
 def test_a_model_that_nobody_measured_or_counted_is_refused():
     with pytest.raises(WorkloadError, match="neither its definition nor a measurement"):
         profiled.work(stub("never-heard-of-it"))
