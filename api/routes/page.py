@@ -20,7 +20,7 @@ from api.routes.cells import KEYS
 from api.web import accuracy as accuracies
 from api.web import catalogue as catalogues
 from api.web import history, words
-from api.web.answer import OFFERED, Answer, answer, key_of, name_of
+from api.web.answer import OFFERED, Answer, answer, key_of, methods, name_of
 from api.web.drawings import SHAPES
 from api.web.snippets import cell_query, snippets
 from api.web.sources import link_of
@@ -57,7 +57,9 @@ def _environment() -> Environment:
     )
     made.globals.update(
         say=words, static=_static, link_of=link_of, shapes=SHAPES, clouds=words.CLOUDS, verdicts=words.VERDICTS,
-        kinds=words.KINDS, terms=words.TERMS, run_parts=words.RUN_PARTS, reasons=words.REASONS, labels=words.LABELS,
+        kinds=words.KINDS,
+        method_names=words.METHODS, terms=words.TERMS,
+        run_parts=words.RUN_PARTS, reasons=words.REASONS, labels=words.LABELS,
         offered=OFFERED,
         key_of=key_of, name_of=name_of,
     )  # fmt: skip
@@ -119,6 +121,14 @@ def _around(request: Request, a: Answer, prices: Prices, now: datetime) -> dict[
 
 def _has(request: Request, path: str) -> bool:
     return path in request.app.openapi()["paths"]
+
+
+@router.get("/methods")
+async def by_method(request: Request, prices: Priced, now: Now, heavy: Heavy) -> Response:
+    """The same request under each way of fine-tuning, as a piece of the page."""
+    state = state_of(request.query_params.multi_items())
+    found = await heavy.run(methods, state, lambda kinds: prices.table(now, kinds), now)
+    return _page(request, "methods.html", found=found, now=state["method"] or "full")
 
 
 @router.get("/answer.json")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -255,21 +255,34 @@ def _hint(text: str) -> Hint:
     return Hint(text, {found["field"]: found["value"]})
 
 
-def methods(
-    state: State, prices: Callable[[Accelerators], OfferTable], now: datetime, names: Sequence[str]
-) -> list[tuple[str, PlanEntry | None, str]]:
-    """The best plan of the same request under each method, or why there is none."""
-    found: list[tuple[str, PlanEntry | None, str]] = []
-    for name in names:
+METHODS = ("full", "lora", "qlora")
+
+
+@dataclass(frozen=True)
+class ByMethod:
+    """The best plan of the same request under a method, or what stands in the way."""
+
+    method: str
+    entry: PlanEntry | None
+    reason: str
+    state: State
+
+
+def methods(state: State, prices: Callable[[Accelerators], OfferTable], now: datetime) -> list[ByMethod]:
+    """The request under each way of fine-tuning: whether it fits, how long, how much."""
+    found = []
+    for method in METHODS:
+        there = state.with_(method=method)
         try:
-            body = body_of(state.with_(method=name))
-            if name not in ("lora", "qlora"):
+            body = body_of(there)
+            if method == "full":
                 body.pop("lora", None)
-            workload = Workload.model_validate(body | {"options": {"top": 1, "sort": state["sort"] or "cost"}})
+            body["options"] = {"top": 1, "sort": state["sort"] or "cost"}
+            workload = Workload.model_validate(body)
             document = plan(workload, offers=prices(workload.constraints.accelerators), now=now)
         except EstimatorError as error:
-            found.append((name, None, str(error)))
+            found.append(ByMethod(method, None, str(error), there))
             continue
         best = document.plans[0] if document.plans else None
-        found.append((name, best, document.binding or ""))
+        found.append(ByMethod(method, best, document.binding or "", there))
     return found

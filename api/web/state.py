@@ -17,7 +17,7 @@ CLOUDS = ("aws", "gcp", "azure")
 MARKETS = ("on-demand", "spot", "reserved", "block")
 UNITS = ("tokens", "samples", "images")
 MOST_COMPARED = 4
-PLANS = 40
+PLANS = 24
 
 TEXTS = (
     "model", "config", "method", "amount", "unit", "epochs", "seq_len", "image_size", "deadline", "budget",

@@ -126,16 +126,20 @@ def sentence(entry: PlanEntry, what: str) -> str:
 Cell = tuple[str, bool]
 
 
-def compared(entries: Sequence[PlanEntry]) -> list[tuple[str, list[Cell], bool]]:
+def compared(entries: Sequence[PlanEntry]) -> list[tuple[str, list[Cell]]]:
     """Rows of the comparison: a name, each plan's text, and which is best where one can be."""
 
     def row(
         name: str, text: Callable[[PlanEntry], str], rank: Callable[[PlanEntry], float | None] | None = None
-    ) -> tuple[str, list[Cell], bool]:
+    ) -> tuple[str, list[Cell]]:
         values = [rank(entry) if rank else None for entry in entries]
         known = [value for value in values if value is not None]
         best = min(known) if len(known) == len(entries) > 1 and min(known) < max(known) else None
-        return name, [(text(e), best is not None and v == best) for e, v in zip(entries, values, strict=True)], True
+        texts = [text(entry) for entry in entries]
+        winners = {t for t, value in zip(texts, values, strict=True) if best is not None and value == best}
+        if len(winners) and all(t in winners for t in texts):  # the difference does not show
+            winners = set()
+        return name, [(t, t in winners) for t in texts]
 
     def chance(entry: PlanEntry) -> str:
         value = entry.risk.probability_deadline
@@ -157,7 +161,11 @@ def compared(entries: Sequence[PlanEntry]) -> list[tuple[str, list[Cell], bool]]
         row("Time, 9 in 10 below", lambda e: hours(e.hours.p90), lambda e: e.hours.p90),
         row("Cost, typical", lambda e: dollars(cost(e, "p50")), lambda e: cost(e, "p50")),
         row("Cost, 9 in 10 below", lambda e: dollars(cost(e, "p90")), lambda e: cost(e, "p90")),
-        row("Cost expected, interruptions in", lambda e: dollars(e.risk.expected_cost_usd)),
+        row(
+            "Cost expected, interruptions in",
+            lambda e: dollars(e.risk.expected_cost_usd),
+            lambda e: e.risk.expected_cost_usd,
+        ),
         row("Price an hour", lambda e: dollars(e.price.usd_per_hour), lambda e: e.price.usd_per_hour),
         row("Price age", lambda e: f"{age(e.price.age_hours)}, {e.price.state}", lambda e: e.price.age_hours),
         row("Machines", lambda e: f"{e.nodes} x {e.instance_type}"),

@@ -213,7 +213,8 @@ def test_at_most_four_plans_can_be_ticked(page_at: Open) -> None:
 
 @pytest.mark.parametrize("phone", [False, True])
 def test_nothing_is_wider_than_the_screen(page_at: Open, phone: bool) -> None:
-    for path in ("/", "/accuracy", "/catalogue?table=measurements"):
+    azure = "/?model=llama2-70b&method=lora&amount=50k&unit=samples&gpu=H100:8,A100-80GB:8&show=all"
+    for path in ("/", azure, "/?model=lama3&amount=5x", "/accuracy", "/catalogue?table=measurements"):
         page = page_at(path, phone=phone)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 

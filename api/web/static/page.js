@@ -13,7 +13,13 @@ Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) => {
   if (node.id === "model" && (name === "role" || name.startsWith("aria-"))) return name === "aria-invalid" || name === "aria-describedby";
   return !(node.hasAttribute?.("data-copy") && name === "hidden");
 };
-Idiomorph.defaults.callbacks.beforeNodeMorphed = (old) => old.id !== "model-list";
+Idiomorph.defaults.callbacks.beforeNodeMorphed = (old, fresh) => {
+  if (old.id === "methods" && fresh.id === "methods") {
+    if (old.dataset.from !== fresh.dataset.from) byMethod(old, fresh.dataset.from);
+    return false;
+  }
+  return old.id !== "model-list";
+};
 
 document.addEventListener("htmx:configRequest", ({ detail }) => {
   const given = detail.parameters;
@@ -32,9 +38,10 @@ document.addEventListener("click", (event) => {
   if (link.hasAttribute("data-copy-link")) {
     event.preventDefault();
     copy(location.href, link);
-  } else if (href.startsWith("?")) {
+  } else if (/^\/?\?/.test(href)) {
     event.preventDefault();
-    htmx.ajax("GET", `/${href}`, SWAP).then(() => history.replaceState(null, "", `/${href}`));
+    const address = `/${href.replace(/^\//, "")}`;
+    htmx.ajax("GET", address, SWAP).then(() => history.replaceState(null, "", address));
   }
 });
 
@@ -105,6 +112,23 @@ list.addEventListener("combobox-commit", ({ target }) => {
   input.form.requestSubmit();
 });
 
+// --- the other methods, asked for once the answer is there -----------------------------------------------------------
+
+let others = null;
+
+async function byMethod(box, from) {
+  box.dataset.from = box.dataset.asked = from;
+  others?.abort();
+  others = new AbortController();
+  try {
+    const text = await (await fetch(from, { signal: others.signal })).text();
+    const table = new DOMParser().parseFromString(text, "text/html").getElementById("by-method");
+    if (table && box.dataset.from === from) box.replaceChildren(...table.childNodes);
+  } catch {
+    // a newer question took its place
+  }
+}
+
 // --- a pasted YAML fills the form -----------------------------------------------------------------------------------
 
 document.getElementById("config").addEventListener("paste", ({ target }) => {
@@ -134,6 +158,8 @@ function dress() {
   for (const code of document.querySelectorAll(".snippet code")) {
     code.textContent = code.textContent.replaceAll("http://127.0.0.1:8000", location.origin);
   }
+  const methods = document.getElementById("methods");
+  if (methods && methods.dataset.asked !== methods.dataset.from) byMethod(methods, methods.dataset.from);
   const boxes = [...document.querySelectorAll("input[name=compare]")];
   const full = boxes.filter((box) => box.checked).length >= MOST_COMPARED;
   for (const box of boxes) box.disabled = full && !box.checked;
