@@ -83,6 +83,8 @@ def plan(
             hints = _precision_hints(ways.kinds)
         return document.model_copy(update={"rejected": dict(rejected), "binding": reason, "hints": hints})
 
+    ways, overflowing = _without_overflow(ways)
+    rejected = rejected + Counter({"memory": overflowing} if overflowing else {})
     kept, dropped, binding, hint = _within_limits(ways, workload.constraints)
     rejected = rejected + dropped
     if binding is not None:
@@ -116,6 +118,15 @@ def market_of(workload: Workload, offers: OfferTable | None, now: datetime) -> O
     if not offers.ranked.any():
         raise PricesUnavailable("no offer has a usable price", field="offers", nearest=("estimator prices refresh",))
     return offers
+
+
+def _without_overflow(ways: Ways) -> tuple[Ways, int]:
+    """Leave out what is expected to run out of memory (tight, above capacity), unless nothing else is left."""
+    used, capacity = np.atleast_1d(ways.best.memory.used), np.asarray(ways.best.hardware.capacity_gib, float)
+    over = (used > capacity)[ways.found]
+    if over.all() or not over.any():
+        return ways, 0
+    return ways.select(~over), int(over.sum())
 
 
 # --- what the limits leave -----------------------------------------------------------------------------------------
