@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime
+from html import escape
+from importlib.resources import files
 from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Query, Request, Response
@@ -32,6 +34,8 @@ BODY: dict[str, Any] = {
 ANSWER: dict[int | str, dict[str, Any]] = {
     200: {"description": "the same file with results", "content": {kind: {"schema": {}} for kind in KINDS}}
 }
+
+FUNCTIONS = files("estimator") / "sheets" / "functions"
 
 router = APIRouter(tags=["spreadsheets"])
 
@@ -77,3 +81,21 @@ async def post_sheet(
     content, report = await heavy.run(filled, now)
     counts = {"x-rows": str(report.rows), "x-rows-with-error": str(report.failed)}
     return Response(content, media_type=kind, headers=counts)
+
+
+OFFICE = {
+    "manifest.xml": "application/xml",
+    "functions.js": "text/javascript",
+    "functions.json": "application/json",
+    "functions.html": "text/html",
+}
+
+
+@router.get("/office/{name}", include_in_schema=False)
+def get_office(request: Request, name: str) -> Response:
+    """The Excel add-in of this server: custom functions that ask it."""
+    if name not in OFFICE:
+        raise HTTPException(404, f"the add-in has {', '.join(OFFICE)}")
+    text = (FUNCTIONS / "office" / name).read_text(encoding="utf-8")
+    text = text.replace("{{base}}", escape(str(request.base_url).rstrip("/"), quote=True))
+    return Response(text, media_type=OFFICE[name], headers={"cache-control": "no-cache"})
