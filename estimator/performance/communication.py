@@ -88,8 +88,9 @@ def traffic(work: Work, hardware: Hardware, layout: Layout, value_bytes: float |
     away = ring > here
     grads = (dense + routed) * work.wire_ratio * 4.0 * 2.0 * (ring - 1.0) / ring
     reduce = grads * (1.0 / link + np.where(away, 1.0 / (nic * here), 0.0)) + latency
+    units = np.where(np.asarray(work.layers) > 0, layers, work.kernels / 8.0)  # what is gathered at a time
     frozen = (work.params - work.expert_params * (1.0 - 1.0 / e)) / cut * value_bytes
     gathered = micros * (2.0 * frozen + 2.0 * (dense + routed)) * (ring - 1.0) / ring
-    sharded = gathered * (1.0 / link + np.where(away, 1.0 / (nic * here), 0.0)) + micros * layers * 3.0 * latency
+    sharded = gathered * (1.0 / link + np.where(away, 1.0 / (nic * here), 0.0)) + micros * units * 3.0 * latency
     data = np.where(ring > 1, np.where(np.asarray(layout.sharding) == Sharding.ZERO3, sharded, reduce), 0.0)
     return Traffic(c.tensor * tensor + c.exchange * expert + c.send * sent, data + context)

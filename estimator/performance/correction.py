@@ -16,8 +16,17 @@ from estimator.hardware import Hardware
 from estimator.layouts import Layout
 from estimator.performance import evidence as packed
 from estimator.performance.constants import per_row
-from estimator.performance.evidence import NAMES, SWITCHES, Evidence, Features, Labels, features_of
-from estimator.performance.intervals import KINDS, Widths, half_widths, kinds, model_class, widths_of
+from estimator.performance.evidence import FIGURES, NAMES, SWITCHES, Evidence, Features, Labels, features_of
+from estimator.performance.intervals import (
+    KINDS,
+    Widths,
+    half_widths,
+    kinds,
+    model_class,
+    novelty,
+    widened,
+    widths_of,
+)
 from estimator.performance.neighbours import CLIP, LIKENESS, OWN_WEIGHT, distances, neighbourhood
 from estimator.performance.offsets import Offsets, offsets_of
 from estimator.performance.roofline import Execution
@@ -29,6 +38,17 @@ Floats = NDArray[np.float64]
 
 FAR = 4.0
 """Distance beyond which a configuration is no longer shown as evidence."""
+
+
+SHOWN = replace(
+    LIKENESS["language"],
+    names={
+        "lab": 0.0, "model": 3.0, "kin": 0.7, "gpu": 2.0, "arch": 0.3, "method": 1.5, "format": 0.7, "software": 0.0,
+    },
+    switches=dict.fromkeys(SWITCHES, 0.1),
+    figures=dict.fromkeys(FIGURES, 0.0) | {"tokens": 0.1, "seq": 0.1, "gpus": 0.1, "size": 0.3},
+)  # fmt: skip
+"""Likeness of the measurements that are shown: what a person calls alike, the same model on the same GPU first."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +71,7 @@ class Correction:
         if base is None:
             return [], np.zeros(0)
         one = self.features.pick(slice(row, row + 1))
-        found = neighbourhood(one, base.left, LIKENESS[self.family], lab=0.0)
+        found = neighbourhood(one, base.left, SHOWN, lab=0.0)
         return [str(base.evidence.ids[i]) for i in found.nearest[0]], found.distance[0]
 
     def measurements(self, row: int) -> list[str]:
@@ -123,7 +143,11 @@ def correct(
         known = np.flatnonzero(codes[:, NAMES.index("lab")] >= 0)
         if len(known):  # elsewhere the weight of another laboratory lets the neighbours fade to nothing
             shift[known] += neighbourhood(features.pick(known), base.left, likeness).shift
-    half = half_widths(model_class(features, family), kind, widths, loose)
+    classes = model_class(features, family)
+    if base is not None:
+        half = widened(novelty(features, base.evidence, classes, kind, widths), loose)
+    else:
+        half = half_widths(classes, kind, widths, loose)
     if own is not None and len(own[1]):
         shift, kind, half = _own(family, features, own, shift, kind, half, widths)
     return Correction(family, features, np.exp(shift), np.exp(-half), np.exp(half), kind)

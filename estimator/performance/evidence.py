@@ -58,12 +58,12 @@ class Labels:
 
 
 def kin(model: str) -> str:
-    """Family of a model by the letters its name begins with.
+    """Family of a model by the letters its name begins with, marks of training recipes left out.
 
-    >>> kin("llama3-8b"), kin("regnety_032"), kin("resnet50")
-    ('llama', 'regnety', 'resnet')
+    >>> kin("llama3-8b"), kin("regnety_032"), kin("tf_efficientnet_b0")
+    ('llama', 'regnety', 'efficientnet')
     """
-    found = re.match(r"[a-z]+", model.lower())
+    found = re.match(r"[a-z]+", re.sub(r"^(tf|gluon|ig|swsl|ssl|adv|ens|legacy)[-_]", "", model.lower()))
     return found[0] if found else model
 
 

@@ -55,6 +55,24 @@ def kinds(features: Features, evidence: Evidence) -> NDArray[np.int64]:
     return np.where(lab < 0, KINDS.index(EvidenceKind.UNSEEN_LAB), found)
 
 
+def novelty(
+    features: Features, evidence: Evidence, classes: NDArray[np.str_], kind: NDArray[np.int64], widths: Widths
+) -> Floats:
+    """Half-width in log units, shape (m,), where more than one thing is new: a GPU or model that nobody measured widens
+    an interval of `unseen-lab` (and such a model one of `unseen-gpu`) by what it adds alone, in quadrature.
+    """
+    codes = evidence.code(features)
+    half = half_widths(classes, kind, widths)
+    known = half_widths(classes, np.full(len(kind), KINDS.index(EvidenceKind.LAB)), widths)
+    square = half**2
+    for column, name in ((_GPU, EvidenceKind.UNSEEN_GPU), (_MODEL, EvidenceKind.UNSEEN_MODEL)):
+        code = KINDS.index(name)
+        alone = half_widths(classes, np.full(len(kind), code), widths)
+        also = (codes[:, column] < 0) & (kind > code)
+        square = square + np.where(also, np.maximum(alone**2 - known**2, 0.0), 0.0)
+    return np.asarray(np.sqrt(square))
+
+
 def model_class(features: Features, family: str) -> NDArray[np.str_]:
     """Class of model whose errors are alike, shape (m,).
 
@@ -83,7 +101,12 @@ def half_widths(
         figures = np.array([row.get(k.value, 0.5) for k in KINDS])
         mine = classes == name
         found[mine] = figures[kind[mine]]
-    return np.asarray(found * np.where(np.asarray(loose) > 0, LOOSE, 1.0), float)
+    return widened(found, loose)
+
+
+def widened(half: Floats, loose: NDArray[np.bool_] | float) -> Floats:
+    """Half-widths, `LOOSE` times wider where GPU or model are named loosely."""
+    return np.asarray(half * np.where(np.asarray(loose) > 0, LOOSE, 1.0), float)
 
 
 def weighted_quantile(values: Floats, weights: Floats, q: float) -> float:

@@ -1,4 +1,4 @@
-"""How much slower or faster is a laboratory's own implementation of a model, or a GPU at a format, than the physics?
+"""How much slower or faster is a laboratory's code of a model family, or a GPU at a format, than the physics says?
 
 Shrunken second-stage offsets on the residuals of the fitted model, by backfitting: of each level the robust mean
 residual of its members, shrunk by noise^2 / sd^2 members' worth. They come after the fit, so they cannot steal from its
@@ -22,7 +22,7 @@ ROBUST = 0.3
 ROUNDS = 6
 
 LEVELS: dict[str, tuple[tuple[tuple[str, ...], float], ...]] = {
-    "classic": ((("lab", "model", "software"), 0.25), (("gpu", "format"), 0.10)),
+    "classic": ((("lab", "kin", "software"), 0.25), (("gpu", "format"), 0.10)),
     "language": (),
 }
 """Levels by family with the standard deviation of their offsets (log units)."""

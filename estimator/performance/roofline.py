@@ -18,8 +18,8 @@ Seconds = NDArray[np.float64]
 FORMATS = ("half", "fp8", "fp4", "tf32", "fp32")
 """Matrix formats with an efficiency of their own; fp64 counts as fp32."""
 
-EXPERT_KERNELS = 1.0
-"""Launches an expert, layer and forward pass where experts run in a Python loop (plain stacks)."""
+EXPERT_KERNELS = 0.3
+"""Launches an expert, layer and forward pass on plain stacks: most group their experts, some loop over them."""
 Switch = float | NDArray[np.float64]
 
 

@@ -122,6 +122,12 @@ def test_evidence_kinds_go_from_near_to_far():
     assert known.high[4] > known.high[0]
 
 
+def test_a_gpu_that_nobody_measured_widens_a_strangers_interval():
+    stranger = ROW | {"source": "nobody/knows@1:x"}
+    known, new = correct("language", features(stranger, stranger | {"gpu": "Trainium2"})).high
+    assert new > known
+
+
 def test_the_measurements_shown_are_of_the_same_model_where_there_are_any():
     ids = correct("language", features(ROW)).measurements(0)
     assert ids
