@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from estimator.request_run import Bill, Evaluation, Run, Spot
-from estimator.request_sections import Architecture, Constraints, Custom, Lora, Options, OwnMachine
+from estimator.request_sections import Architecture, Constraints, Custom, Lora, Options, OwnMachine, Quota
 from estimator.workload import Workload
 from scripts.refresh_docs import PART, ROOT, commands, documents, enums, refreshed, run
 
 BLOCK = re.compile(r"(?P<before>[^\n]*\n)```(?P<kind>console|python)\n(?P<body>.*?)```", re.DOTALL)
-SECTIONS = (Workload, Lora, Architecture, Custom, OwnMachine, Constraints, Options, Run, Evaluation, Spot, Bill)
+SECTIONS = (Workload, Lora, Architecture, Custom, OwnMachine, Constraints, Quota, Options, Run, Evaluation, Spot, Bill)
 HERE = [pytest.param(path, id=str(path.relative_to(ROOT))) for path in documents()]
 
 
