@@ -21,6 +21,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "gpus": ("estimator.cli.catalogue", "gpus"),
     "models": ("estimator.cli.catalogue", "models"),
     "tokens": ("estimator.cli.tokens", "tokens"),
+    "inventory": ("estimator.cli.inventory", "inventory"),
     "benchmarks": ("estimator.cli.benchmarks", "benchmarks"),
     "prices": ("estimator.cli.prices", "app"),
     "sheet": ("estimator.cli.sheet", "app"),

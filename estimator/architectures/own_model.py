@@ -1,0 +1,107 @@
+"""What does a user's own PyTorch model cost? Counted like the shipped ones, and written as a request's `custom`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from benchmarks_db.errors import WorkloadError
+from estimator.architectures.counting import count
+from estimator.architectures.inventories import Inventory
+
+TYPES = ("float", "int")
+
+
+def parse_input(text: str) -> tuple[tuple[int, ...], str]:
+    """Shape of one sample and its element type: `3x224x224`, `512:int` (token numbers); WorkloadError otherwise.
+
+    >>> parse_input("3x224x224"), parse_input("512:int")
+    (((3, 224, 224), 'float'), ((512,), 'int'))
+    """
+    shape, _, kind = text.strip().lower().partition(":")
+    sides = shape.split("x")
+    if not all(side.isdigit() and 0 < int(side) <= 10**7 for side in sides) or (kind or "float") not in TYPES:
+        raise WorkloadError("is no input shape", field="--input", value=text, nearest=("3x224x224", "512:int"))
+    return tuple(int(side) for side in sides), kind or "float"
+
+
+def build(target: str) -> Any:
+    """What `package.module:function` returns when called; the working directory is on the path, as with `python -m`."""
+    module, colon, name = target.partition(":")
+    if not (module and colon and name):
+        raise WorkloadError(
+            "is no package.module:function", field="MODEL", value=target, nearest=("torchvision.models:resnet50",)
+        )
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found: Any = import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except ImportError as error:
+        raise WorkloadError(f"cannot be imported: {error}", field="MODEL", value=target) from error
+    except AttributeError as error:
+        raise WorkloadError(f"{module} has no {name}", field="MODEL", value=target) from error
+    return found() if callable(found) and not hasattr(found, "parameters") else found
+
+
+def count_target(target: str, inputs: list[str]) -> Inventory:
+    """Counts of one sample of the model that `target` builds, on inputs of these shapes (one text an argument).
+
+    The model is built on the meta device: no memory for weights, no GPU, no data. WorkloadError where torch is missing
+    or the model does not run on such inputs.
+    """
+    try:
+        torch = import_module("torch")
+    except ImportError as error:
+        raise WorkloadError("counting a model needs PyTorch: pip install torch", field="MODEL", value=target) from error
+    shapes = [parse_input(text) for text in inputs]
+
+    def make(batch: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        kinds = {"float": torch.float32, "int": torch.long}
+        return tuple(torch.empty((batch, *shape), dtype=kinds[kind], device="meta") for shape, kind in shapes), {}
+
+    source = f"torch {torch.__version__.split('+')[0]}"
+    return _counted(torch, target, make, " ".join(inputs), source)
+
+
+def _counted(torch: Any, target: str, make: Callable[[int], Any], described: str, source: str) -> Inventory:
+    with torch.device("meta"):
+        model = build(target)
+        if not hasattr(model, "parameters"):
+            raise WorkloadError("builds no torch.nn.Module", field="MODEL", value=target)
+        try:
+            return count(model.to("meta"), make, name=target, described=described, source=source)
+        except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError) as error:
+            reason = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
+            raise WorkloadError(f"does not run on {described}: {reason}", field="--input", value=described) from error
+
+
+def request_of(inventory: Inventory) -> dict[str, object]:
+    """The `custom` part of a request: parameters, FLOPs forward and backward, bytes kept at 16 bit, kernels."""
+    return {
+        "params_m": round(inventory.params / 1e6, 6),
+        "flops_per_sample": float(f"{inventory.forward_flops + inventory.backward_flops:.6g}"),
+        "activation_bytes_per_sample": float(f"{2.0 * inventory.stored_values:.6g}"),
+        "kernels": inventory.kernels,
+    }
+
+
+def request_yaml(inventory: Inventory) -> str:
+    """A request to be completed: the model's part, with what was counted as comments."""
+    lines = [f"# {inventory.model} on {inventory.input}, counted with {inventory.source}; add the data and the rest"]
+    shares = {
+        "linear": inventory.linear_flops,
+        "convolution": inventory.conv_flops + inventory.conv1x1_flops,
+        "grouped convolution": inventory.grouped_flops + inventory.depthwise_flops,
+        "attention": inventory.attention_flops,
+    }
+    told = ", ".join(f"{name} {value / 1e9:.3g}" for name, value in shares.items() if value)
+    lines.append(f"# forward GFLOPs a sample: {told}")
+    lines.append("custom:")
+    lines += [f"  {name}: {value}" for name, value in request_of(inventory).items()]
+    return "\n".join(lines) + "\n"
