@@ -233,6 +233,23 @@ def corrected_memory(prepared: Prepared) -> RowMemory:
     known_prepared, stated = measured()
     known, residual, features = _known()
     asked = with_activations(question(prepared), prepared, known, known_prepared, stated)
+    asked, guessed = _with_inferred(asked, prepared)
     plain = complete(asked)
     factor = np.exp(-correction(features_of(prepared), features, residual))
-    return RowMemory(account=plain.account.scaled(factor), stated=plain.stated * factor, capacity=plain.capacity)
+    account = plain.account.scaled(factor)
+    account = replace(account, sigma=account.sigma * np.where(guessed, DOUBTFUL, 1.0))
+    return RowMemory(account=account, stated=plain.stated * factor, capacity=plain.capacity)
+
+
+DOUBTFUL = 4.0
+"""How much less sure the memory of a model is whose activations only a throughput tells."""
+
+
+def _with_inferred(asked: Question, prepared: Prepared) -> tuple[Question, NDArray[np.bool_]]:
+    """`asked` with activations that nobody counted or measured taken from the work that throughputs imply."""
+    n = len(prepared.rows)
+    stored = np.array(np.broadcast_to(asked.work.stored_values, (n,)), float)
+    inferred = np.broadcast_to(np.asarray(prepared.work.stored_values, float), (n,))
+    guessed = np.array([rests_on_size(row) for row in prepared.rows], bool) & ~(stored > 0) & (inferred > 0)
+    stored[guessed] = inferred[guessed]
+    return replace(asked, work=replace(asked.work, stored_values=stored)), guessed
