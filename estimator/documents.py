@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from estimator.frames import Frames
 from estimator.terms import BoundBy, EvidenceKind, Verdict
 from pricing.offers import Market, PriceState
 
@@ -196,7 +197,7 @@ class FrontierPoint(_Document):
     cost_usd: float
 
 
-class PlanDocument(_Document):
+class PlanDocument(Frames, _Document):
     """Ranked plans, or the reason why none exists."""
 
     version: Literal["1"] = "1"
@@ -215,7 +216,7 @@ class PlanDocument(_Document):
     tradeoffs: list[str] = Field(default_factory=list, description="what more time or more money would buy")
 
 
-class EstimateDocument(_Document):
+class EstimateDocument(Frames, _Document):
     """The same workload on each hardware asked for, in the order asked."""
 
     version: Literal["1"] = "1"
