@@ -15,6 +15,7 @@ from estimator.evidence import Measured
 from estimator.explain import explained
 from estimator.job import Job, job_of
 from estimator.offered import GpuFilter, offered
+from estimator.own_measurements import with_stated
 from estimator.planner import market_of
 from estimator.present import echo, entry_of
 from estimator.repair import way_out
@@ -55,7 +56,8 @@ def estimate(
         limits = limits.model_copy(update={"markets": (Market.ON_DEMAND,)})
     entries: list[EstimateEntry] = []
     rejected: dict[str, str] = {}
-    warnings: list[str] = [*job.warnings]
+    own, disagreeing = with_stated(job, measured)
+    warnings: list[str] = [*job.warnings, *disagreeing]
     hints: list[str] = []
     for text in asked:
         name, count = split_gpu(text)
@@ -64,7 +66,7 @@ def estimate(
             others = ", ".join(match.alternatives)
             warnings.append(f"{text!r} is taken as {match.gpu.name}; it could also be {others}")
         wanted = GpuFilter({match.gpu.name: frozenset({count or match.count or 1.0})}, ())
-        ways = _ways_on(job, market, limits, wanted, measured)
+        ways = _ways_on(job, market, limits, wanted, own)
         _add(job, ways, text, moment, entries, rejected, hints)
     for machine in workload.own:
         alone = limits.model_copy(
@@ -74,7 +76,7 @@ def estimate(
         table = open_offers.table
         if open_offers.last is not None:  # no price stated: the time is still worth knowing
             table = own_table([own_machine(machine.stated())], now=moment)
-        _add(job, ways_of(job, table, GpuFilter({}, ()), measured), machine.name, moment, entries, rejected, hints)
+        _add(job, ways_of(job, table, GpuFilter({}, ()), own), machine.name, moment, entries, rejected, hints)
     return EstimateDocument(
         workload=echo(job),
         estimates=entries,

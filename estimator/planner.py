@@ -18,6 +18,7 @@ from estimator.explain import explained
 from estimator.job import Job, job_of
 from estimator.machines import Kinds
 from estimator.offered import GpuFilter, Offered, gpu_filter, offered
+from estimator.own_measurements import with_stated
 from estimator.present import echo, entry_of
 from estimator.repair import way_out
 from estimator.request_fields import Accelerators, Sort
@@ -58,6 +59,7 @@ def plan(
     job = job_of(workload)
     moment = now or datetime.now(UTC)
     market = market_of(workload, offers, moment)
+    own, disagreeing = with_stated(job, measured)
     gpus = gpu_filter(workload.constraints.gpus)
     open_offers = offered(market, workload.constraints, gpus)
     document = PlanDocument(
@@ -65,13 +67,13 @@ def plan(
         plans=[],
         rejected=dict(open_offers.removed),
         assumptions=[str(assumption) for assumption in job.training.assumed],
-        warnings=[*job.warnings, *gpus.warnings, *market.warnings],
+        warnings=[*job.warnings, *disagreeing, *gpus.warnings, *market.warnings],
     )
     if open_offers.last is not None:
         hints = [*_filter_hints(open_offers), *_accelerator_hints(gpus, workload.constraints)]
         return document.model_copy(update={"binding": open_offers.last, "hints": hints})
 
-    ways = ways_of(job, open_offers.table, gpus, measured)
+    ways = ways_of(job, open_offers.table, gpus, own)
     rejected = open_offers.removed + ways.refused
     if not len(ways):
         reason = _binding_hardware(ways.refused)

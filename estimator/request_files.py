@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from benchmarks_db.errors import WorkloadError
+from estimator.measured_text import is_text, listed_measurements
 
 MAX_BYTES = 4 * 2**20  # a request is a page; what is larger is some other file
 
@@ -117,7 +118,10 @@ def read_request(path: Path) -> dict[str, Any]:
     measured = body.get("measured")
     names = [measured] if isinstance(measured, str) else measured
     if isinstance(names, list) and all(isinstance(name, str) for name in names):
-        body["measured"] = [str(path.parent / Path(name).expanduser()) for name in names]
+        read = [listed_measurements(name) for name in names]  # texts stay, paths are relative to the file
+        body["measured"] = [
+            name if is_text(name) else str(path.parent / Path(name).expanduser()) for part in read for name in part
+        ]
     return with_hf_config(body, path.parent)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks_db.errors import EstimatorError
+from benchmarks_db.models import ModelFacts
 from estimator.architectures import LANGUAGE_MODELS, work_of
 from estimator.architectures.transformer import DEFAULT_SEQ_LEN
 from estimator.hardware import Hardware, hardware_of
@@ -74,6 +75,19 @@ class Prepared:
         return np.where(self.is_time, throughput * self.scale, self.amount / throughput)
 
 
+class Described(dict[str, str]):
+    """Cells of a row whose model no table names: its facts, its work a sample and its family come along."""
+
+    def __init__(self, cells: Mapping[str, str], facts: ModelFacts, work: Work, family: str) -> None:
+        super().__init__(cells)
+        self.facts, self.work, self.family = facts, work, family
+
+    def read(self) -> Row:
+        """The row, its model as described; EstimatorError as from `read_row`."""
+        row = read_row({**self, "model": "", "params_m": "1"})
+        return replace(row, model=self.facts, model_known=True)
+
+
 def family_of(row: Row) -> str:
     """Which set of constants a row uses."""
     return "language" if row.language and row.model.kind in LANGUAGE_MODELS else "classic"
@@ -87,14 +101,16 @@ def prepare(rows: Sequence[Mapping[str, str]], *, profiles: bool = True) -> Prep
     errors = [""] * len(rows)
     index: list[int] = []
     read: list[Row] = []
+    families: list[str] = []
     works: list[Work] = []
     rates: list[MatrixRate] = []
     layouts: list[tuple[float, ...]] = []
     cache: dict[object, Work | str] = {}
     for i, cells in enumerate(rows):
         try:
-            row = read_row(cells)
-            work = _work(row, cache, profiles)
+            described = cells if isinstance(cells, Described) else None
+            row = described.read() if described else read_row(cells)
+            work = described.work if described else _work(row, cache, profiles)
             matrix = rate(row.format, row.gpu)
             if not matrix.peak_tflops:
                 raise EstimatorError(f"no {row.format} rate of {row.gpu.name} is known", field="gpu")
@@ -106,6 +122,7 @@ def prepare(rows: Sequence[Mapping[str, str]], *, profiles: bool = True) -> Prep
             continue
         index.append(i)
         read.append(row)
+        families.append(described.family if described else family_of(row))
         works.append(work)
         rates.append(matrix)
         layouts.append(_layout(row, work))
@@ -145,7 +162,7 @@ def prepare(rows: Sequence[Mapping[str, str]], *, profiles: bool = True) -> Prep
         hardware=hardware,
         layout=layout,
         execution=_execution(read, rates),
-        families=[family_of(row) for row in read],
+        families=families,
         amount=amount,
         is_time=is_time,
         scale=np.array([TIME_UNITS.get(unit, 1.0) for unit in units]),

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from benchmarks_db.errors import WorkloadError
 from estimator.documents import PlanDocument, PlanEntry, SolveDocument
+from estimator.evidence import Measured
 from estimator.planner import plan
 from estimator.request_fields import MAX_TOKENS, Sort
 from estimator.request_sections import Constraints
@@ -28,7 +29,12 @@ class SolveFor(StrEnum):
 
 
 def solve(
-    workload: Workload, what: SolveFor, *, offers: OfferTable | None = None, now: datetime | None = None
+    workload: Workload,
+    what: SolveFor,
+    *,
+    offers: OfferTable | None = None,
+    now: datetime | None = None,
+    measured: Measured = (),
 ) -> SolveDocument:
     """Answer an inverse question; limits of the request that are not asked for stay in force.
 
@@ -38,7 +44,7 @@ def solve(
     market = offers if offers is not None else current_offers(now=moment)
 
     def planned(changed: Workload) -> PlanDocument:
-        return plan(changed, offers=market, now=moment)
+        return plan(changed, offers=market, now=moment, measured=measured)
 
     if what is SolveFor.TOKENS:
         return _most_data(workload, planned)

@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import BeforeValidator, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
 from benchmarks_db.errors import WorkloadError
+from estimator.measured_text import listed_measurements
 from estimator.quantities import parse_count
 from estimator.request_errors import InvalidWorkload, explained
 from estimator.request_fields import (
@@ -33,7 +34,6 @@ from estimator.request_fields import (
     Flag,
     MemoryFormat,
     MicroBatch,
-    Names,
     Samples,
     Sort,
     Strict,
@@ -120,7 +120,7 @@ class Workload(Strict):
     data_kind: Annotated[DataKind, choice(DataKind)] | None = None
 
     own: Annotated[tuple[OwnMachine, ...], BeforeValidator(read_own)] = ()
-    measured: Names = ()
+    measured: Annotated[tuple[str, ...], BeforeValidator(listed_measurements)] = ()
     run: Run = Run()
     spot: Spot = Spot()
     bill: Bill = Bill()

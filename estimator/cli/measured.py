@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from estimator.cli.settings import Settings
+from estimator.measured_text import is_text
 
 if TYPE_CHECKING:
     from estimator.workload import Workload
@@ -14,13 +15,17 @@ Rows = list[dict[str, str]]
 
 
 def measured_rows(workload: Workload, here: Settings) -> Rows:
-    """Every measurement of the user that a plan may lean on: the kept ones, then those of the request's files."""
+    """Every measurement of the user that a plan may lean on: the kept ones, then those of the request's files.
+
+    Measurements in words are the planner's to read: what they leave open is in the request.
+    """
     rows: Rows = []
-    if workload.measured or (here.data_dir / "measurements.csv").exists():
+    files = [name for name in workload.measured if not is_text(name)]
+    if files or (here.data_dir / "measurements.csv").exists():
         from benchmarks_db.contribute import own_rows
 
         rows = own_rows(here.data_dir)
-    for name in workload.measured:
+    for name in files:
         rows += read_measured(Path(name).expanduser())[0]
     return rows
 

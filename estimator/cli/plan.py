@@ -98,6 +98,7 @@ def estimate(
 
 def _solved(workload: Workload, what: str, here: Settings, how: str, max_age: str | None, output: Path | None) -> int:
     from benchmarks_db.errors import UnknownName
+    from estimator.cli.measured import measured_rows
     from estimator.cli.prices_in_use import offers_in_use
     from estimator.solve import SolveFor, solve
 
@@ -105,7 +106,11 @@ def _solved(workload: Workload, what: str, here: Settings, how: str, max_age: st
     if what.strip().casefold() not in names:
         raise UnknownName("answer", what, names, field="--solve-for")
     found = solve(
-        workload, SolveFor(what.strip().casefold()), offers=offers_in_use(workload, here, max_age), now=here.now
+        workload,
+        SolveFor(what.strip().casefold()),
+        offers=offers_in_use(workload, here, max_age),
+        now=here.now,
+        measured=measured_rows(workload, here),
     )
     emit(_answer(found, here, how), output)
     return DONE if found.plan is not None else _nothing(found)

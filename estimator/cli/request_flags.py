@@ -104,7 +104,8 @@ REQUEST_FLAGS: tuple[RequestFlag, ...] = (
     _f(_LIMITS, "accelerators", "gpu, or any to plan Trainium and TPU too.", "KIND"),
     _f(_LIMITS, "own", "A machine you have: name=lab,gpu=RTX-3090,gpus_per_node=8,usd_per_hour=0.4.", "KEY=VALUE,...",
        many=True),
-    _f(_LIMITS, "measured", "CSV of your own measurements.", "PATH", many=True),
+    _f(_LIMITS, "measured", "Your own measurement: 3100 tokens/s on 1xRTX-3090, micro-batch 4; or a CSV of them.",
+       "PATH|TEXT", many=True),
     _f(_RUN, "set", "Any key by its path: run.evaluation=off, spot.policy=fallback, bill.tax_percent=19.", "KEY=VALUE",
        many=True),
     _f(_ANSWER, "top", "How many plans to print.", "INT", "-n"),
@@ -122,7 +123,6 @@ _PLURALS = (
     "exclude_zones",
     "instance_types",
     "markets",
-    "measured",
 )
 
 
