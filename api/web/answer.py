@@ -10,7 +10,7 @@ from functools import cached_property
 
 from api.web.drawings import Bar, Point, Scatter, bar, scatter
 from api.web.state import State, body_of, workload_of
-from benchmarks_db.errors import EstimatorError, WorkloadError
+from benchmarks_db.errors import EstimatorError
 from estimator import plan
 from estimator.documents import FrontierPoint, PlanDocument, PlanEntry
 from estimator.request_fields import Accelerators
@@ -218,7 +218,7 @@ def _narrowed(workload: Workload, table: OfferTable, now: datetime, key: str) ->
 
 
 def elsewhere(table: OfferTable, entry: PlanEntry, most: int) -> tuple[Offer, ...]:
-    """Where else the same machine is rented, cheapest first, each place and market once."""
+    """Where else the same machine is rented, cheapest first: places of the same market, and the best of each other."""
     same = table.where("cloud", lambda cloud: cloud == entry.cloud)
     same &= table.where("instance_type", lambda name: name == entry.instance_type)
     best: dict[tuple[str | None, str], Offer] = {}
@@ -227,14 +227,17 @@ def elsewhere(table: OfferTable, entry: PlanEntry, most: int) -> tuple[Offer, ..
         price = offer.price_usd_per_hour
         if price is not None and (before is None or price < (before.price_usd_per_hour or 0.0)):
             best[offer.region, offer.market] = offer
-    return tuple(sorted(best.values(), key=lambda offer: offer.price_usd_per_hour or 0.0)[:most])
+    cheapest = sorted(best.values(), key=lambda offer: offer.price_usd_per_hour or 0.0)
+    others = {offer.market: offer for offer in reversed(cheapest) if offer.market != entry.market}
+    chosen = [offer for offer in cheapest if offer.market == entry.market][: most - len(others)]
+    return tuple(offer for offer in cheapest if offer in chosen or offer in others.values())
 
 
 def _wrong(error: EstimatorError) -> Iterable[Wrong]:
     for one in getattr(error, "errors", (error,)):
         parts = [part for part in str(one.field or "").split(".") if not part.isdecimal()]
         names = [FIELDS.get(part, part) for part in reversed(parts)]
-        held = next((name for name in names if name in _HELD), "" if isinstance(error, WorkloadError) else "offers")
+        held = next((name for name in names if name in _HELD), "")
         nearest = tuple(map(str, one.nearest))
         hint = f" Did you mean {' or '.join(nearest[:3])}?" if nearest and held not in OFFERED else ""
         yield Wrong(held, f"{one.message[:1].upper()}{one.message[1:]}.{hint}", nearest)

@@ -207,7 +207,7 @@ def test_at_most_four_plans_can_be_ticked(page_at: Open) -> None:
         with page.expect_response(lambda answer: "compare=" in answer.url):
             page.locator("input[name=compare]").nth(number).check()
         settled(page)
-    assert page.locator("table.compare thead th").count() == 4
+    soon(page, "table.compare thead th").to_have_count(4)
     assert page.locator("input[name=compare]").nth(5).is_disabled()
 
 

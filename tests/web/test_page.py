@@ -197,3 +197,9 @@ def test_every_vendored_library_has_its_licence() -> None:
 def test_a_source_leads_to_a_safe_address_or_nowhere(text: str) -> None:
     link = link_of(text)
     assert link is None or re.fullmatch(r"https://[\w.-]+(/[^\s\"'<>]*)?", link)
+
+
+def test_the_methods_are_compared_on_a_page_of_their_own_too(client: TestClient) -> None:
+    text = client.get("/methods", params={"model": "llama3-8b", "method": "lora", "tokens": "50M"}).text
+    assert re.findall(r'<th scope="row"><a href="/\?[^"]*"[^>]*>([^<]+)', text) == ["full fine-tuning", "LoRA", "QLoRA"]
+    assert text.count("GiB") == 3

@@ -51,6 +51,7 @@ def test_a_fine_tuner_sees_what_fits_and_what_it_costs(page_at: Open, estimator:
     assert "llama3-8b, LoRA on 307.2M tokens" in lead(page)
     assert "fits" in page.locator(".facts").inner_text()
     assert len(rows(page)) >= 5
+    soon(page, "#methods tbody tr").to_have_count(3)
     before = figures(page)
 
     fill(page, seq_len="4096")
@@ -117,7 +118,7 @@ def test_a_start_up_compares_spot_and_on_demand(page_at: Open) -> None:
             row.locator("input[name=compare]").check()
         soon(page, "form.htmx-request").to_have_count(0)
     table = page.locator("table.compare")
-    assert table.locator("thead th").count() == 2
+    soon(page, "table.compare thead th").to_have_count(2)
     text = table.inner_text()
     for line in ("Meets the deadline", "Cost expected, interruptions in", "Interruptions expected", "Checkpoint every"):
         assert line in text

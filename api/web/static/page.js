@@ -30,6 +30,8 @@ document.addEventListener("htmx:configRequest", ({ detail }) => {
   }
 });
 document.addEventListener("htmx:afterSettle", dress);
+// what is asked already is overtaken by the first new key, not only by the next question
+document.addEventListener("input", ({ target }) => { if (target.form?.id === "ask") htmx.trigger(target.form, "htmx:abort"); });
 
 document.addEventListener("click", (event) => {
   const link = event.target.closest?.("#ask a");
