@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from benchmarks_db.errors import WorkloadError
-from estimator.sheets.columns import KEYS, RESULTS, SYNONYMS, columns_of, fold, mapping_of, meaning
+from estimator.sheets.columns import KEYS, RESULTS, SYNONYMS, UNITS, columns_of, fold, mapping_of, meaning
 from estimator.sheets.template import COLUMNS, HELP, RESULT_HELP
+from estimator.sheets.values import CELL_VALUES
 
 
 def keys(*header: str, **mapping: str) -> dict[str, str]:
@@ -83,3 +87,11 @@ def test_a_mapping_reads_a_column_that_nobody_could_guess() -> None:
 def test_a_mapping_that_cannot_be_is_refused(pairs: list[str], message: str) -> None:
     with pytest.raises(WorkloadError, match=message):
         columns_of(["model", "Card"], 2, mapping_of(pairs))
+
+
+def test_the_page_on_spreadsheets_lists_every_column_synonym_and_value() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "spreadsheets.md").read_text(encoding="utf-8")
+    said = set(re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL)))
+    words = {word for key, more in SYNONYMS.items() for word in (key, *more)}
+    units = {unit for known in UNITS.values() for unit in known}
+    assert not (words | units | set(RESULTS) | set(CELL_VALUES)) - said
