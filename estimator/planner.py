@@ -208,10 +208,15 @@ def pareto_front(hours: Floats, cost: Floats) -> Mask:
 
 
 def ranking(ways: Ways, sort: Sort) -> Ints:
-    """Rows best first: by cost, time, or value (cost x time); ties by the other figure, then by name."""
+    """Rows best first: by cost, time, value (cost x time) or number of GPUs; ties by the other figure, then by name."""
     cloud, kind, market = (alphabetical(ways.table, name)[ways.offer] for name in ("cloud", "instance_type", "market"))
     hours, cost = ways.hours, ways.cost
-    first, second = {Sort.COST: (cost, hours), Sort.TIME: (hours, cost), Sort.VALUE: (cost * hours, cost)}[sort]
+    first, second = {
+        Sort.COST: (cost, hours),
+        Sort.TIME: (hours, cost),
+        Sort.VALUE: (cost * hours, cost),
+        Sort.GPUS: (ways.best.gpus[ways.found], cost),
+    }[sort]
     return np.lexsort((market, kind, cloud, second, first))
 
 

@@ -255,11 +255,12 @@ class DataKind(StrEnum):
 
 
 class Sort(StrEnum):
-    """What the best plan is best in; `value` = cost x time."""
+    """What the best plan is best in; `value` = cost x time, `gpus` = fewest of them."""
 
     COST = "cost"
     TIME = "time"
     VALUE = "value"
+    GPUS = "gpus"
 
 
 class Accelerators(StrEnum):

@@ -54,9 +54,8 @@ def solve(
     if what is SolveFor.BUDGET:
         found = planned(_asking(workload, Sort.COST, budget=None))
         return _answer(what, found, "USD", lambda best: best.cost_usd.p50 if best.cost_usd else 0.0)
-    found = planned(_asking(workload, Sort.COST, top=10_000))
-    fewest = sorted(found.plans, key=lambda p: (p.gpus, p.cost_usd.p50 if p.cost_usd else 0.0))
-    return _answer(what, found.model_copy(update={"plans": fewest}), "GPUs", lambda best: best.gpus)
+    found = planned(_asking(workload, Sort.GPUS))
+    return _answer(what, found, "GPUs", lambda best: best.gpus)
 
 
 def _asking(workload: Workload, sort: Sort, *, top: int = 1, **limits: object) -> Workload:

@@ -22,7 +22,7 @@ from estimator.workload import Workload
 
 CSV: Responses = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
 BOM = "1: a byte order mark in front, for Excel"
-TABLE = parameters(*KEYS, top="how many plans; 10 unless given", sort="cost, time or value", bom=BOM)
+TABLE = parameters(*KEYS, top="how many plans; 10 unless given", sort="cost, time, value or gpus", bom=BOM)
 COMPARISON = parameters(*KEYS, bom=BOM)
 
 
