@@ -1,8 +1,8 @@
 """The brain: workload -> work -> layouts -> memory -> step time -> run time -> dollars -> ranked plans.
 
-    >>> from estimator import Workload, plan
-    >>> plan(Workload(model="llama3-8b", method="lora", tokens="50M")).plans[0].rank
-    1
+>>> from estimator import Workload, plan
+>>> plan(Workload(model="llama3-8b", method="lora", tokens="50M")).plans[0].rank
+1
 """
 
 from importlib import import_module
@@ -11,11 +11,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from estimator.estimates import estimate
     from estimator.planner import plan
+    from estimator.step_timer import StepTimer
     from estimator.workload import Workload
 
-__all__ = ["Workload", "estimate", "plan"]
+__all__ = ["StepTimer", "Workload", "estimate", "plan"]
 
-_HOMES = {"Workload": "estimator.workload", "estimate": "estimator.estimates", "plan": "estimator.planner"}
+_HOMES = {
+    "StepTimer": "estimator.step_timer",
+    "Workload": "estimator.workload",
+    "estimate": "estimator.estimates",
+    "plan": "estimator.planner",
+}
 
 
 def __getattr__(name: str) -> object:

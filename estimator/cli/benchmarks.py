@@ -99,18 +99,66 @@ def _typed(row: Mapping[str, str]) -> dict[str, Any]:
 
 @benchmarks.command()
 def add(
-    rows: Annotated[Path, typer.Argument(metavar="ROWS.csv", help="CSV with the columns of predict, and throughput.")],
+    rows: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[ROWS.csv]", help="CSV with the columns of predict, and throughput.", show_default=False
+        ),
+    ] = None,
+    from_log: Annotated[
+        Path | None,
+        typer.Option(
+            "--from-log",
+            metavar="LOG",
+            help="Log of a run: Hugging Face, Lightning, Composer (llm-foundry), or any with timed steps.",
+            show_default=False,
+        ),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="What the log's run trained.", show_default=False)
+    ] = None,
+    gpu: Annotated[
+        str | None,
+        typer.Option("--gpu", "-g", metavar="GPU[:COUNT]", help="On what the log's run ran.", show_default=False),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="COLUMN=VALUE",
+            help="What the log leaves open: seq_len=2048, precision=bf16, peft=lora.",
+            show_default=False,
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the rows and keep nothing.")] = False,
 ) -> None:
     """Keep your own measurements: plans and estimates on this computer then lean on them most.
 
     Needed: model, gpu, throughput, unit; the better the rest is stated (precision, batch, length), the more it helps.
     """
+    from benchmarks_db.errors import WorkloadError
+
+    if (rows is None) == (from_log is None):
+        raise WorkloadError("give a CSV of measurements or --from-log LOG", field="ROWS")
+    said = {"model": model, "gpu": gpu}
+    if from_log is not None:
+        from estimator.cli.logs import as_csv_file
+
+        with as_csv_file(from_log, {name: value for name, value in said.items() if value}, set_ or ()) as file:
+            _keep(file, dry_run)
+        return
+    if model or gpu or set_:
+        raise WorkloadError("these say what a log leaves open; a CSV has columns", field="--from-log")
+    if rows is not None:
+        _keep(rows, dry_run)
+
+
+def _keep(rows: Path, dry_run: bool) -> None:
     from benchmarks_db.contribute import add as keep
     from benchmarks_db.errors import WorkloadError
     from estimator.cli.errors import note
     from estimator.cli.measured import read_measured
-    from estimator.own_measurements import UNUSUAL_UTILISATION
+    from estimator.own_measurements import UNUSUAL_UTILISATION, disagreements
 
     measured, shares = read_measured(rows)
     if not measured:
@@ -119,6 +167,8 @@ def add(
         told = "MFU unknown" if share is None else f"MFU {share:.1%}"
         sane = "" if share is None or share <= UNUSUAL_UTILISATION else " - more than labs publish: check it"
         note(f"row {number}: {row['model']} on {row['gpus']} x {row['gpu']}: {told}{sane}")
+    for warning in disagreements(measured):
+        note(warning)
     if dry_run:
         note(f"{len(measured)} rows can be used; nothing was kept")
         return
