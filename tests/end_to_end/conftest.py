@@ -29,6 +29,7 @@ def environment(folder: Path) -> dict[str, str]:
         "ESTIMATOR_DATA_DIR": str(folder / "data"),
         "ESTIMATOR_NOW": NOW,
         "ESTIMATOR_OFFLINE": "1",
+        "ESTIMATOR_RATE_PER_MINUTE": "0",
         "NO_COLOR": "1",
         "COLUMNS": "120",
         "LC_ALL": "C.UTF-8",
