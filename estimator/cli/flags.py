@@ -12,7 +12,9 @@ from estimator.cli.settings import Settings, settings
 
 FormatOption = Annotated[
     str | None,
-    typer.Option("--format", "-f", metavar="FORMAT", help="table, json, csv or markdown.", show_default=False),
+    typer.Option(
+        "--format", "-f", metavar="FORMAT", help="table, json, csv, markdown; plan also xlsx.", show_default=False
+    ),
 ]
 OutputOption = Annotated[
     Path | None,

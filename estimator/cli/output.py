@@ -32,16 +32,25 @@ class Column:
     spare: int = 0  # 0 stays; the highest goes first
 
 
-def chosen_format(name: str | None, output: Path | None) -> str:
-    """The format asked for, else what the file's ending says, else a table."""
+def chosen_format(name: str | None, output: Path | None, *, also: tuple[str, ...] = ()) -> str:
+    """The format asked for, else what the file's ending says, else a table; `also` are formats of one command."""
+    known = (*FORMATS, *also)
     if name is None:
-        endings = {".json": "json", ".csv": "csv", ".md": "markdown", ".markdown": "markdown"}
-        return endings.get(output.suffix.lower(), "table") if output else "table"
+        endings = {".json": "json", ".csv": "csv", ".md": "markdown", ".markdown": "markdown", ".xlsx": "xlsx"}
+        found = endings.get(output.suffix.lower(), "table") if output else "table"
+        if found not in known:
+            raise WorkloadError(
+                f"this command writes {', '.join(known)}",
+                field="--output",
+                value=str(output),
+                nearest=("--format csv",),
+            )
+        return found
     word = name.strip().lower()
-    word = {"md": "markdown", "text": "table", "plain": "table"}.get(word, word)
-    if word not in FORMATS:
-        near = get_close_matches(word, FORMATS, n=1, cutoff=0.5)
-        raise WorkloadError(f"{name!r} is not one of {', '.join(FORMATS)}", field="--format", value=name, nearest=near)
+    word = {"md": "markdown", "text": "table", "plain": "table", "excel": "xlsx"}.get(word, word)
+    if word not in known:
+        near = get_close_matches(word, known, n=1, cutoff=0.5)
+        raise WorkloadError(f"{name!r} is not one of {', '.join(known)}", field="--format", value=name, nearest=near)
     return word
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from benchmarks_db.errors import WorkloadError
 from estimator.cli.errors import DONE, NO_PLAN, complain, note
 from estimator.cli.flags import FormatOption, MaxAgeOption, OfflineOption, OutputOption, PlainOption, surroundings
 from estimator.cli.output import as_csv, as_json, chosen_format, emit
@@ -48,7 +49,9 @@ def plan(
     Exit 3 when nothing satisfies the request, 4 when there is no usable price.
     """
     here = surroundings(offline=offline, no_color=no_color, output=output)
-    how = chosen_format(format, output)
+    how = chosen_format(format, output, also=() if solve_for is not None else ("xlsx",))
+    if how == "xlsx" and (output is None or str(output) == "-"):
+        raise WorkloadError("a workbook goes into a file: -o plan.xlsx", field="--output")
     workload = workload_of(file, request)
     if solve_for is not None:
         return _solved(workload, solve_for, here, how, max_age, output)
@@ -59,7 +62,13 @@ def plan(
 
     offers, own = offers_in_use(workload, here, max_age), measured_rows(workload, here)
     document = ranked(workload, offers=offers, now=here.now, measured=own)
-    emit(_shown(document, here, how, explain=workload.options.explain), output)
+    if how == "xlsx" and output is not None:
+        from estimator.sheets.output import write_bytes
+        from estimator.sheets.workbook import plan_workbook
+
+        write_bytes(output, plan_workbook(document))
+    else:
+        emit(_shown(document, here, how, explain=workload.options.explain), output)
     return DONE if document.plans else _nothing(document)
 
 

@@ -6,6 +6,7 @@ import csv
 import io
 from pathlib import Path
 
+import openpyxl
 import pytest
 
 from estimator.cli.main import run
@@ -75,3 +76,15 @@ def test_the_template_can_be_filled_as_it_is(quiet: Path, capsys: pytest.Capture
     assert run(["sheet", "template", "-o", "plan.xlsx"]) == 0
     assert run(["sheet", "fill", "plan.xlsx", "-o", "plan.xlsx"]) == 0
     assert "3 of 3 rows of Runs planned" in capsys.readouterr().err
+
+
+def test_a_plan_is_written_as_a_workbook(quiet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["plan", "--model", "llama3-8b", "--method", "lora", "--tokens", "50M"]
+    for more in (["-o", "plan.xlsx"], ["--format", "xlsx", "-o", "other.xlsx"]):
+        assert run([*words, *more]) == 0
+        assert capsys.readouterr().out == ""
+        assert openpyxl.load_workbook(quiet / more[-1]).sheetnames[0] == "Summary"
+    assert run([*words, "--format", "xlsx"]) == 2
+    assert "-o plan.xlsx" in capsys.readouterr().err
+    assert run(["gpus", "-o", "gpus.xlsx"]) == 2
+    assert not (quiet / "gpus.xlsx").exists()
