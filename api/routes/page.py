@@ -22,6 +22,7 @@ from api.web import catalogue as catalogues
 from api.web import history, words
 from api.web.answer import OFFERED, Answer, answer, key_of, methods, name_of
 from api.web.drawings import SHAPES
+from api.web.recent import Recent
 from api.web.snippets import cell_query, snippets
 from api.web.sources import link_of
 from api.web.state import body_of, state_of, unfolded, workload_of
@@ -96,9 +97,17 @@ async def page(request: Request, prices: Priced, now: Now, heavy: Heavy) -> Resp
             return RedirectResponse(unfolded(state).query, 303)  # relative: no Host is repeated
         except EstimatorError:
             pass  # the page says what is wrong
-    found = await heavy.run(answer, state, lambda kinds: prices.table(now, kinds), now)
+    found = await heavy.run(answer, state, lambda kinds: prices.table(now, kinds), now, _recent(request))
     shown = await heavy.run(_around, request, found, prices, now)
     return _page(request, "estimate.html", **shown)
+
+
+def _recent(request: Request) -> Recent:
+    """The plans that this application has just made."""
+    if not hasattr(request.app.state, "recent"):
+        request.app.state.recent = Recent()
+    recent: Recent = request.app.state.recent
+    return recent
 
 
 def _around(request: Request, a: Answer, prices: Prices, now: datetime) -> dict[str, Any]:

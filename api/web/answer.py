@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import cached_property
 
 from api.web.drawings import Bar, Point, Scatter, bar, scatter
+from api.web.recent import Recent
 from api.web.state import State, body_of, workload_of
 from benchmarks_db.errors import EstimatorError
 from estimator import plan
@@ -135,12 +136,12 @@ class Answer:
         return [(head, [] if head.startswith("evidence") else rest) for head, rest in found]
 
 
-def answer(state: State, prices: Callable[[Accelerators], OfferTable], now: datetime) -> Answer:
+def answer(state: State, prices: Callable[[Accelerators], OfferTable], now: datetime, recent: Recent) -> Answer:
     """The answer to the state; what is wrong with it is part of the answer."""
     try:
         workload = workload_of(state)
         table = prices(workload.constraints.accelerators)
-        document = plan(workload, offers=table, now=now)
+        document = recent.plan(workload, table, now)
     except EstimatorError as error:
         return Answer(state, wrong=tuple(_wrong(error)))
     notes = []

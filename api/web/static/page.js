@@ -116,11 +116,18 @@ list.addEventListener("combobox-commit", ({ target }) => {
 
 // --- the other methods, asked for once the answer is there -----------------------------------------------------------
 
+const PAUSE = 600; // so that nothing is worked out for an answer that is being changed
 let others = null;
+let later = 0;
 
-async function byMethod(box, from) {
+function byMethod(box, from) {
   box.dataset.from = box.dataset.asked = from;
   others?.abort();
+  clearTimeout(later);
+  later = setTimeout(fetchMethods, PAUSE, box, from);
+}
+
+async function fetchMethods(box, from) {
   others = new AbortController();
   try {
     const text = await (await fetch(from, { signal: others.signal })).text();
