@@ -34,6 +34,9 @@ def plan_workbook(document: PlanDocument) -> bytes:
     book = Book(xlsxwriter().Workbook(out, {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False}))
     names = ("Summary", "Plans", "Assumptions", "Prices", "Memory", "Breakdown", "Pareto", "FOCUS")
     sheets = {name: book.file.add_worksheet(name) for name in names}
+    for sheet in sheets.values():
+        sheet.set_landscape()
+        sheet.fit_to_pages(1, 0)
     quantity = Quantity.of(document)
     rows = [PlanRow.of(entry) for entry in document.plans]
     tables.write_plans(book, sheets["Plans"], rows)
@@ -267,6 +270,7 @@ def write_summary(book: Book, sheet: Any, document: PlanDocument, rows: list[Pla
         for text in texts:
             place += 1
             book.put(sheet, place, 0, text)
+        place += bool(texts)
 
 
 def _amount(asked: dict[str, Any]) -> str:
@@ -275,5 +279,10 @@ def _amount(asked: dict[str, Any]) -> str:
 
 
 def _warnings(document: PlanDocument) -> list[str]:
-    said = [f"plan {entry.rank}: {text}" for entry in document.plans for text in entry.warnings]
-    return [*document.warnings, *said][:40]
+    ranks: dict[str, list[str]] = {}
+    for entry in document.plans:
+        for text in entry.warnings:
+            ranks.setdefault(text, []).append(str(entry.rank))
+    every = len(document.plans)
+    said = [text if len(n) == every else f"plan {', '.join(n)}: {text}" for text, n in ranks.items()]
+    return [*document.warnings, *said]
