@@ -27,7 +27,7 @@ from estimator.performance.intervals import (
     widened,
     widths_of,
 )
-from estimator.performance.neighbours import CLIP, LIKENESS, OWN_WEIGHT, distances, neighbourhood
+from estimator.performance.neighbours import LIKENESS, OWN_WEIGHT, distances, neighbourhood
 from estimator.performance.offsets import Offsets, offsets_of
 from estimator.performance.roofline import Execution
 from estimator.performance.step import StepTime, step_time
@@ -173,7 +173,7 @@ def _own(
     carried = _carried(family, features, codes, mine)
     closeness = carried.max(axis=1)
     weights = (carried / np.maximum(closeness, 1e-12)[:, None]) ** 4  # the closest speak, those as close with them
-    said = (weights * np.clip(mine.residual.astype(float), -CLIP, CLIP)).sum(axis=1) / weights.sum(axis=1)
+    said = (weights * np.clip(mine.residual.astype(float), -OWN_CLIP, OWN_CLIP)).sum(axis=1) / weights.sum(axis=1)
     shift = (1.0 - closeness) * shift + closeness * said
     own_kind = KINDS.index(EvidenceKind.OWN)
     narrow = half_widths(model_class(features, family), np.full(len(kind), own_kind), widths)
@@ -181,6 +181,9 @@ def _own(
     kind = np.where(closeness >= 0.5 * OWN_WEIGHT, own_kind, kind)
     return shift, kind, share * np.minimum(half, narrow) + (1.0 - share) * half
 
+
+OWN_CLIP = 2.0
+"""A factor of e^2: beyond it one's own measurement is of something else (checked when it comes in)."""
 
 OWN_REACH = 4.0
 """Distance of two configurations (another batch, layout or recomputation) at which half of what is known carries."""
