@@ -13,7 +13,7 @@ from api.deps import Planners
 from api.limits import BodyLimit
 from api.market import Prices
 from api.problems import Problem
-from api.routes import catalogue, cells, health, manual, page, plan, tables
+from api.routes import catalogue, cells, health, manual, page, plan, sheets, tables
 from api.settings import Settings, from_environment
 from benchmarks_db.errors import EstimatorError
 
@@ -46,7 +46,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)
     app.add_middleware(BodyLimit, limit=configured.max_body_bytes)
     problems.install(app)
-    for room in (plan, catalogue, cells, tables, health, manual, page):
+    for room in (plan, catalogue, cells, tables, sheets, health, manual, page):
         app.include_router(room.router)
     return app
 
