@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import sys
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 from fastapi import FastAPI
+from fastapi.middleware.cors import CORSMiddleware
 from fastapi.middleware.gzip import GZipMiddleware
+from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES
 
 from api import problems
-from api.deps import Planners
+from api.access import Access, KeyRing
+from api.envelope import Envelope
 from api.limits import BodyLimit
 from api.market import Prices
+from api.openapi import described
+from api.planners import Planners
 from api.problems import Problem
-from api.routes import catalogue, cells, health, manual, page, plan, sheets, tables
+from api.rates import Rates
+from api.routes import catalogue, cells, health, history, manual, page, plan, schemas, sheets, tables
 from api.settings import Settings, from_environment
 from benchmarks_db.errors import EstimatorError
+from pricing.store import Store
 
 DESCRIPTION = "Train this model on this data: on which cloud GPUs, how long, how much, does it fit, how sure, and why?"
 
@@ -27,11 +35,21 @@ def _version() -> str:
         return "0+unknown"
 
 
+class Application(FastAPI):
+    """FastAPI whose document also says what the framework does not see: keys, examples, headers."""
+
+    def openapi(self) -> dict[str, Any]:
+        """The OpenAPI document, made once."""
+        if self.openapi_schema is None:
+            self.openapi_schema = described(super().openapi())
+        return self.openapi_schema
+
+
 def create_app(settings: Settings | None = None) -> FastAPI:
     """The application with its own settings; those of the environment unless given."""
     configured = settings or from_environment()
     problem = {"model": Problem, "content": {problems.MEDIA_TYPE: {}}}
-    app = FastAPI(
+    app = Application(
         title="GPU training cost estimator",
         description=DESCRIPTION,
         version=_version(),
@@ -42,11 +60,35 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     app.state.settings = configured
     app.state.prices = Prices(configured)
-    app.state.planners = Planners(configured.planners)
-    app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)
-    app.add_middleware(BodyLimit, limit=configured.max_body_bytes)
+    app.state.planners = Planners(
+        configured.planners, seconds=configured.request_seconds, waiting=configured.max_waiting
+    )
+    # The last one added is the outermost: every answer gets its envelope, and nobody is read who may not ask.
+    app.add_middleware(
+        BodyLimit,
+        limit=configured.max_body_bytes,
+        seconds=configured.body_seconds,
+        depth=configured.max_json_depth,
+    )
+    app.add_middleware(
+        GZipMiddleware,
+        minimum_size=1024,
+        compresslevel=5,
+        exclude_content_types=(*DEFAULT_EXCLUDED_CONTENT_TYPES, "application/x-ndjson"),  # lines leave as they come
+    )
+    app.add_middleware(Access, settings=configured, keys=KeyRing(Store(configured.store_url)), rates=Rates())
+    if configured.origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=configured.origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=["authorization", "content-type", "if-none-match", "x-api-key", "x-request-id"],
+            expose_headers=["age", "etag", "ratelimit", "ratelimit-policy", "retry-after", "x-request-id"],
+            max_age=600,
+        )
+    app.add_middleware(Envelope)
     problems.install(app)
-    for room in (plan, catalogue, cells, tables, sheets, health, manual, page):
+    for room in (plan, catalogue, history, cells, tables, sheets, schemas, health, manual, page):
         app.include_router(room.router)
     return app
 

@@ -2,38 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
-from functools import partial
-from typing import Annotated, ParamSpec, TypeVar
+from typing import Annotated
 
-from anyio import CapacityLimiter, to_thread
-from fastapi import Depends, HTTPException, Request, Response
-from pydantic import AfterValidator, BaseModel
+from fastapi import Depends, HTTPException, Request
+from pydantic import AfterValidator
 
 from api.market import Prices
+from api.planners import Planners
 from api.settings import Settings
 from benchmarks_db.errors import WorkloadError
+from estimator.measured_text import EXAMPLE, is_text
 from estimator.workload import Workload
-
-Given = ParamSpec("Given")
-Result = TypeVar("Result")
-
-
-class Planners:
-    """Runs the domain's heavy functions off the event loop, a few at a time, so that listings stay quick."""
-
-    def __init__(self, at_once: int) -> None:
-        self._limiter = CapacityLimiter(at_once)
-
-    async def run(self, function: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> Result:
-        """The result of `function(*args, **kwargs)`, computed in a worker thread."""
-        return await to_thread.run_sync(partial(function, *args, **kwargs), limiter=self._limiter)
-
-    async def answer(self, function: Callable[[], BaseModel]) -> Response:
-        """The document that `function` makes, as JSON; written in the same thread, since documents can be large."""
-        body = await self.run(lambda: function().model_dump_json())
-        return Response(body, media_type="application/json")
 
 
 def only_json(request: Request) -> None:
@@ -45,14 +25,37 @@ def only_json(request: Request) -> None:
         )
 
 
+MOST_NAMED = 100  # GPUs or own machines of one request, each of which is a search of its own
+MOST_PLANS = 1000
+
+
+def bounded(workload: Workload) -> Workload:
+    """A request whose work is bounded and that names no files; WorkloadError for any other."""
+    for field, count, most in (
+        ("own", len(workload.own), MOST_NAMED),
+        ("measured", len(workload.measured), MOST_NAMED),
+        ("constraints.gpus", len(workload.constraints.gpus or ()), MOST_NAMED),
+        ("options.top", workload.options.top, MOST_PLANS),
+    ):
+        if count > most:
+            raise WorkloadError(f"a server takes at most {most} in one request", field=field, value=count)
+    return _without_files(workload)
+
+
 def _without_files(workload: Workload) -> Workload:
     """A server opens no path that a request names: what is in files on a laptop comes in the body here."""
     if isinstance(workload.hf_config, str):
         raise WorkloadError(
             "send the content of config.json, not its path", field="hf_config", value=workload.hf_config
         )
-    if workload.measured:
-        raise WorkloadError("files are read on the command line only", field="measured", value=workload.measured[0])
+    for text in workload.measured:
+        if not is_text(text):
+            raise WorkloadError(
+                "files are read on the command line only; say it in words",
+                field="measured",
+                value=text,
+                nearest=(EXAMPLE,),
+            )
     return workload
 
 
@@ -75,7 +78,7 @@ def _now(settings: Annotated[Settings, Depends(_settings)]) -> datetime:
     return settings.clock()
 
 
-Asked = Annotated[Workload, AfterValidator(_without_files)]
+Asked = Annotated[Workload, AfterValidator(bounded)]
 Configured = Annotated[Settings, Depends(_settings)]
 Now = Annotated[datetime, Depends(_now)]
 Priced = Annotated[Prices, Depends(_prices)]

@@ -51,3 +51,35 @@ PREDICT = _body(
         },
     },
 )
+
+BATCH = _body(
+    two={
+        "summary": "Two workloads in one request; the second one is wrong, the first one is answered all the same",
+        "value": {
+            "workloads": [
+                {"model": "llama3-8b", "method": "lora", "tokens": "50M", "options": {"top": 1}},
+                {"model": "llama3-8bb", "tokens": "50M"},
+            ]
+        },
+    },
+)
+
+FLAT: dict[str, str | int | float | bool] = {"model": "llama3-8b", "method": "lora", "tokens": "50M", "gpu": "H100:8"}
+
+QUERIES: dict[str, dict[str, str | int | float | bool]] = {
+    "list_gpus": {"name": "A100*", "limit": 10},
+    "list_models": {"name": "llama3*", "limit": 10},
+    "list_instances": {"cloud": "aws", "gpu": "H100*", "limit": 10},
+    "list_offers": {"gpu": "H100*", "market": "spot", "region": "us-*", "limit": 10},
+    "list_benchmarks": {"model": "llama*", "gpu": "H100*", "limit": 10},
+    "price_history": {"instance_type": "p5.48xlarge", "market": "spot", "days": 30},
+    "cell": FLAT | {"value": "cost_usd"},
+    "cell_xml": FLAT | {"value": "hours"},
+    "plan_csv": FLAT | {"top": 3},
+    "estimate_csv": FLAT,
+    "offers_csv": {"cloud": "gcp", "gpu": "L4"},
+}
+"""Parameters of each operation that takes some, by its id; a test sends them."""
+
+SHEET = "name,model,method,tokens,gpu,gpus\nsupport bot,llama3-8b,lora,50M,H100,8\n"
+"""A sheet as CSV; XLSX and ODS hold the same cells."""

@@ -25,8 +25,13 @@ class Prices:
         """Where fetched prices live; None while nothing has been fetched."""
         return self._store if self._store.exists() else None
 
-    def table(self, now: datetime, accelerators: Accelerators = Accelerators.GPU) -> OfferTable:
-        """The offers of this moment, for a plan; PricesUnavailable when all are older than the settings allow."""
+    def table(
+        self, now: datetime, accelerators: Accelerators = Accelerators.GPU, as_of: datetime | None = None
+    ) -> OfferTable:
+        """The offers of this moment, for a plan; PricesUnavailable when all are older than the settings allow.
+
+        With `as_of` the offers as they were known then.
+        """
         return current_offers(
             now=now,
             store=self.store,
@@ -34,11 +39,14 @@ class Prices:
             offline=self._settings.offline,
             accelerators=accelerators.value,
             freshness=self._freshness,
+            as_of=as_of,
         )
 
-    def listed(self, now: datetime, accelerators: Accelerators, *, every: bool) -> list[Offer]:
+    def listed(
+        self, now: datetime, accelerators: Accelerators, *, every: bool, as_of: datetime | None = None
+    ) -> list[Offer]:
         """The offers of a listing: priced ones of known GPUs; with `every` the unpriced and the unknown ones too."""
-        return listed(self.table(now, accelerators), every=every)
+        return listed(self.table(now, accelerators, as_of), every=every)
 
     def usable(self, now: datetime) -> int:
         """How many offers a plan could rank; PricesUnavailable where there is none."""

@@ -8,6 +8,7 @@ import hashlib
 import json
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Literal, TypeVar
 
@@ -74,12 +75,34 @@ def cut(rows: Iterable[Row], key: Callable[[Row], Key], query: PageQuery) -> tup
     return page, len(ordered), encode_cursor(key(page[-1])) if page and more else None
 
 
-def respond(request: Request, page: BaseModel) -> Response:
+def past(moment: datetime | None, now: datetime) -> datetime | None:
+    """A moment that a request names, UTC; WorkloadError for one that is still to come."""
+    if moment is None:
+        return None
+    try:
+        utc = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        utc.timestamp()
+    except (OverflowError, ValueError):
+        raise WorkloadError("not a date that can be looked up", field="as_of", value=str(moment)) from None
+    if utc > now:
+        raise WorkloadError("that moment is still to come", field="as_of", value=utc.isoformat())
+    return utc
+
+
+def aged(observed: datetime | None, now: datetime) -> dict[str, str]:
+    """Headers of prices: `Age` is that of the newest one, in seconds; a client may keep them but has to ask again."""
+    headers = {"cache-control": "private, no-cache", "vary": "Authorization, X-API-Key"}
+    if observed is None:
+        return headers
+    return headers | {"age": str(max(0, int((now - observed).total_seconds())))}
+
+
+def respond(request: Request, page: BaseModel, headers: Mapping[str, str] | None = None) -> Response:
     """The page with its ETag, or 304 when the client has it already."""
     body = page.model_dump_json().encode()
     tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-    headers = {"etag": tag, "cache-control": "no-cache"}  # keep it, but ask whether it still holds
+    told = {"etag": tag, "cache-control": "no-cache", **(headers or {})}  # keep it, but ask whether it still holds
     known = {part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")}
     if tag in known or "*" in known:
-        return Response(status_code=304, headers=headers)
-    return Response(body, media_type="application/json", headers=headers)
+        return Response(status_code=304, headers=told)
+    return Response(body, media_type="application/json", headers=told)

@@ -6,6 +6,7 @@ import logging
 import math
 import re
 from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from difflib import get_close_matches
 from http import HTTPStatus
 from typing import Any
@@ -22,6 +23,28 @@ log = logging.getLogger("estimator.api")
 
 MOST_ERRORS = 20
 MEDIA_TYPE = "application/problem+json"
+REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
+"""Set for each request by `api.envelope`; every problem document and log line carries it."""
+
+
+class Refusal(Exception):  # noqa: N818  (reads as what happened)
+    """What this server does not do for this request, whatever the domain says: limits, keys, time."""
+
+    def __init__(
+        self,
+        status: int,
+        kind: str,
+        detail: str,
+        *,
+        field: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.kind = kind
+        self.detail = detail
+        self.field = field
+        self.headers = dict(headers or {})
 
 
 class FieldProblem(BaseModel):
@@ -45,6 +68,7 @@ class Problem(BaseModel):
     value: str | float | bool | None = None
     nearest: list[str] = Field(default_factory=list)
     errors: list[FieldProblem] = Field(default_factory=list)
+    request_id: str | None = Field(None, description="`X-Request-ID` of this answer, as in the server's log")
 
 
 def _printable(text: str, length: int = 300) -> str:
@@ -62,17 +86,11 @@ def _value(value: object) -> str | float | bool | None:
     return _printable(value if isinstance(value, str) else repr(value), 200)
 
 
-def _respond(
-    status: int,
-    kind: str,
-    detail: str,
-    path: str,
-    errors: Iterable[FieldProblem] = (),
-    headers: Mapping[str, str] | None = None,
-) -> JSONResponse:
+def problem_of(status: int, kind: str, detail: str, path: str, errors: Iterable[FieldProblem] = ()) -> Problem:
+    """A problem document with the id of the present request."""
     listed = list(errors)
     first = listed[0] if listed else FieldProblem(message="")
-    problem = Problem(
+    return Problem(
         type=f"urn:estimator:problem:{kind}",
         title=HTTPStatus(status).phrase,
         status=status,
@@ -82,16 +100,46 @@ def _respond(
         value=first.value,
         nearest=first.nearest,
         errors=listed,
+        request_id=REQUEST_ID.get(),
     )
-    return JSONResponse(problem.model_dump(), status, dict(headers or {}), MEDIA_TYPE)
 
 
-def too_large(path: str, limit: int) -> JSONResponse:
-    """413: the body has more than `limit` bytes."""
-    return _respond(413, "too-large", f"a request body may have {limit} bytes", path)
+def _answer(problem: Problem, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    told = {"cache-control": "no-store", **(headers or {})}
+    return JSONResponse(problem.model_dump(), problem.status, told, MEDIA_TYPE)
+
+
+def _respond(
+    status: int,
+    kind: str,
+    detail: str,
+    path: str,
+    errors: Iterable[FieldProblem] = (),
+    headers: Mapping[str, str] | None = None,
+) -> JSONResponse:
+    return _answer(problem_of(status, kind, detail, path, errors), headers)
+
+
+def refused(path: str, refusal: Refusal) -> JSONResponse:
+    """The answer to a request that this server does not serve."""
+    named = [FieldProblem(field=refusal.field, message=refusal.detail)] if refusal.field else []
+    return _respond(refusal.status, refusal.kind, refusal.detail, path, named, refusal.headers)
+
+
+def unforeseen(path: str) -> JSONResponse:
+    """500: a fault of ours; the log has it, the client learns no insides."""
+    return _respond(500, "internal", "the server failed on this request; its log says more", path)
+
+
+def _refused(request: Request, refusal: Refusal) -> JSONResponse:
+    return refused(request.url.path, refusal)
 
 
 def _domain(request: Request, error: EstimatorError) -> JSONResponse:
+    return _answer(problem_of_domain(error, request.url.path))
+
+
+def problem_of_domain(error: EstimatorError, path: str) -> Problem:
     """A failure that the domain named: bad input is 422, missing prices are 503."""
     named = [
         FieldProblem(
@@ -103,9 +151,9 @@ def _domain(request: Request, error: EstimatorError) -> JSONResponse:
         for one in getattr(error, "errors", (error,))[:MOST_ERRORS]  # a request has several, everything else one
     ]
     if isinstance(error, PricesUnavailable):
-        return _respond(503, "prices-unavailable", str(error), request.url.path, named)
+        return problem_of(503, "prices-unavailable", str(error), path, named)
     kind = "unknown-name" if isinstance(error, UnknownName) else "bad-input"
-    return _respond(422, kind, str(error), request.url.path, named)
+    return problem_of(422, kind, str(error), path, named)
 
 
 def _nearest(request: Request, error: Mapping[str, Any]) -> list[str]:
@@ -155,14 +203,14 @@ def _http(request: Request, error: HTTPException) -> JSONResponse:
 
 
 def _unforeseen(request: Request, error: Exception) -> JSONResponse:
-    """A fault of ours: the log has it, the client learns no insides."""
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return _respond(500, "internal", "the server failed on this request; its log says more", request.url.path)
+    return unforeseen(request.url.path)
 
 
 def install(app: FastAPI) -> None:
     """Answer every error of `app` with a problem document."""
     app.add_exception_handler(EstimatorError, _domain)  # type: ignore[arg-type]
+    app.add_exception_handler(Refusal, _refused)  # type: ignore[arg-type]
     app.add_exception_handler(RequestValidationError, _validation)  # type: ignore[arg-type]
     app.add_exception_handler(HTTPException, _http)  # type: ignore[arg-type]
     app.add_exception_handler(Exception, _unforeseen)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 from platformdirs import user_data_dir
 from pydantic import Field, ValidationError, field_validator
@@ -26,7 +27,20 @@ class Settings(BaseSettings):
     max_price_age_hours: float | None = Field(None, gt=0, description="prices older than this are not ranked")
     max_body_bytes: int = Field(8 * 2**20, gt=0, description="largest request body that is read")
     max_predict_rows: int = Field(20_000, gt=0, description="most rows of one /v1/predict request")
+    max_json_depth: int = Field(64, gt=0, description="deepest nesting of a JSON body")
+    max_batch: int = Field(5000, gt=0, description="most workloads of one /v1/batch request")
     planners: int = Field(2, ge=1, description="plans, estimates and predictions computed at the same time")
+    max_waiting: int = Field(64, ge=1, description="requests that may wait for a planner; more are answered with 503")
+    request_seconds: float = Field(60.0, gt=0, description="time budget of one answer, waiting included; then 503")
+    batch_seconds: float = Field(900.0, gt=0, description="time budget of a streamed /v1/batch")
+    body_seconds: float = Field(30.0, gt=0, description="a body must have arrived within this time; then 408")
+    require_key: Literal["auto", "always", "never"] = Field(
+        "auto", description="API keys: auto = needed unless both ends of the connection are on this machine"
+    )
+    rate_per_minute: int = Field(120, ge=0, description="requests a minute from one address without a key; 0: no limit")
+    key_rate_per_minute: int = Field(1200, ge=0, description="requests a minute with one key; 0: no limit")
+    cors_origins: str = Field("", description="origins whose pages may call the API, separated by commas; `*`: all")
+    allowed_hosts: str = Field("", description="host names this server answers to, separated by commas; empty: all")
 
     @field_validator("now")
     @classmethod
@@ -38,6 +52,16 @@ class Settings(BaseSettings):
         """The price database: the one that is named, else a file in the data directory."""
         folder = self.data_dir or Path(user_data_dir("gpu-cost-estimator", appauthor=False))
         return self.database_url or str(folder / "prices.db")
+
+    @property
+    def origins(self) -> list[str]:
+        """`cors_origins` one by one."""
+        return [origin for part in self.cors_origins.split(",") if (origin := part.strip().rstrip("/"))]
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """`allowed_hosts` one by one, in lower case."""
+        return frozenset(host for part in self.allowed_hosts.split(",") if (host := part.strip().casefold()))
 
     def clock(self) -> datetime:
         """The time of a request, UTC."""

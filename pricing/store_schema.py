@@ -8,6 +8,7 @@
     instance_types   machine facts seen live that the shipped catalogue lacks
     interruptions    spot reclaim statistics seen live
     runs             one row per refresh
+    api_keys         who may ask a shared server: hashes of secrets, never secrets
     packed           the current set once more, packed for reading; used only while its generation is the present one
     generation       counts the switches that changed something
     schema_version   which of the steps below have been applied
@@ -82,6 +83,15 @@ STEPS = (
             "CREATE TABLE generation (n BIGINT NOT NULL)",
             "INSERT INTO generation VALUES (0)",
             "CREATE TABLE packed (generation BIGINT NOT NULL, content {blob} NOT NULL)",
+        ),
+    ),
+    Step(
+        2,
+        "keys of the HTTP API",
+        (
+            """CREATE TABLE api_keys (
+                id TEXT PRIMARY KEY, name TEXT NOT NULL, scopes TEXT NOT NULL, digest TEXT NOT NULL,
+                created_at {real} NOT NULL, expires_at {real}, revoked_at {real})""",
         ),
     ),
 )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from api.deps import Now, Priced
-from api.pages import Page, PageQuery, cut, matching, respond
+from api.pages import Page, PageQuery, aged, cut, matching, past, respond
 from api.records import Measured, OfferRow, measured_rows, offer_key, offer_rows
 from benchmarks_db.gpus import Gpu, gpus
 from benchmarks_db.models import ModelFacts, models
@@ -55,6 +56,7 @@ class OfferQuery(PageQuery):
     market: Market | None = None
     accelerators: Accelerators = Field(Accelerators.GPU, description="`any` lists Trainium and TPU machines too")
     all: bool = Field(False, description="offers without a price or with an unknown GPU too")
+    as_of: datetime | None = Field(None, description="as known at this moment (ISO 8601; UTC unless it says otherwise)")
 
 
 class BenchmarkQuery(PageQuery):
@@ -127,11 +129,13 @@ def list_instances(request: Request, query: Annotated[InstanceQuery, Query()]) -
 def list_offers(request: Request, query: Annotated[OfferQuery, Query()], prices: Priced, now: Now) -> Response:
     """Prices by place and market, each with its source, its time and how far it can be relied on."""
     names = ("cloud", "region", "zone", "instance_type", "gpu", "market")
-    rows = matching(
-        prices.listed(now, query.accelerators, every=query.all), {name: getattr(query, name) for name in names}
-    )
+    moment = past(query.as_of, now)
+    offers = prices.listed(now, query.accelerators, every=query.all, as_of=moment)
+    rows = matching(offers, {name: getattr(query, name) for name in names})
     page, total, following = cut(rows, offer_key, query)
-    return respond(request, OfferPage(offers=offer_rows(page), total=total, next=following))
+    observed = [offer.observed_at for offer in page if offer.observed_at is not None]
+    answer = OfferPage(offers=offer_rows(page), total=total, next=following)
+    return respond(request, answer, aged(max(observed, default=None), moment or now))
 
 
 @router.get("/benchmarks", operation_id="list_benchmarks", response_model=BenchmarkPage)

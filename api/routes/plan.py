@@ -2,30 +2,94 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Depends, Response
+from collections.abc import AsyncIterator
+from functools import cache
+from typing import Any
+
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import StreamingResponse
 
 from api import examples
+from api.batches import BatchIn, BatchItem, BatchOut, items
 from api.deps import Asked, Configured, Heavy, Now, Priced, only_json
 from api.predictions import RowsIn, RowsOut
-from estimator import estimate, plan
+from api.streams import EVENTS, LINES, UNCACHED, Steps, events, wants
+from estimator import Workload, estimate, plan
 from estimator.documents import EstimateDocument, PlanDocument
 from estimator.predict import predict_rows
 
 router = APIRouter(prefix="/v1", tags=["plan"], dependencies=[Depends(only_json)])
 
+STREAMED: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "the document, or events that end with it",
+        "content": {EVENTS: {"schema": {"type": "string"}}},
+    }
+}
+LINED: dict[int | str, dict[str, Any]] = {
+    200: {"description": "all answers, or one a line", "content": {LINES: {"schema": {"type": "string"}}}}
+}
 
-@router.post("/plan", operation_id="plan", response_model=PlanDocument, openapi_extra=examples.PLAN)
-async def post_plan(asked: Asked, prices: Priced, now: Now, heavy: Heavy) -> Response:
+
+@router.post("/plan", operation_id="plan", response_model=PlanDocument, responses=STREAMED, openapi_extra=examples.PLAN)
+async def post_plan(
+    request: Request, asked: Asked, prices: Priced, now: Now, heavy: Heavy, settings: Configured
+) -> Response:
     """Ranked plans over every cloud and your own machines; `plans` is empty and `binding` set where nothing fits."""
-    kinds = asked.constraints.accelerators
-    return await heavy.answer(lambda: plan(asked, offers=prices.table(now, kinds), now=now))
+
+    def planned(steps: Steps) -> PlanDocument:
+        offers = prices.table(now, asked.constraints.accelerators)
+        steps.reach("planning")
+        return plan(asked, offers=offers, now=now)
+
+    if wants(request, EVENTS):
+        return events(request, heavy, planned, settings.request_seconds)
+    return await heavy.answer(lambda: planned(Steps()))
 
 
-@router.post("/estimate", operation_id="estimate", response_model=EstimateDocument, openapi_extra=examples.ESTIMATE)
-async def post_estimate(asked: Asked, prices: Priced, now: Now, heavy: Heavy) -> Response:
+@router.post(
+    "/estimate",
+    operation_id="estimate",
+    response_model=EstimateDocument,
+    responses=STREAMED,
+    openapi_extra=examples.ESTIMATE,
+)
+async def post_estimate(
+    request: Request, asked: Asked, prices: Priced, now: Now, heavy: Heavy, settings: Configured
+) -> Response:
     """The workload on each GPU of `constraints.gpus` (and `own`), in that order: time, memory, and why."""
-    kinds = asked.constraints.accelerators
-    return await heavy.answer(lambda: estimate(asked, offers=prices.table(now, kinds), now=now))
+
+    def estimated(steps: Steps) -> EstimateDocument:
+        offers = prices.table(now, asked.constraints.accelerators)
+        steps.reach("estimating")
+        return estimate(asked, offers=offers, now=now)
+
+    if wants(request, EVENTS):
+        return events(request, heavy, estimated, settings.request_seconds)
+    return await heavy.answer(lambda: estimated(Steps()))
+
+
+@router.post("/batch", operation_id="batch", response_model=BatchOut, responses=LINED, openapi_extra=examples.BATCH)
+async def post_batch(
+    request: Request, asked: BatchIn, prices: Priced, now: Now, heavy: Heavy, settings: Configured
+) -> Response:
+    """A plan, or the problem, of each of many workloads, in order; as lines that come one by one where asked for."""
+    asked.check(settings.max_batch)
+
+    market = cache(lambda kinds: prices.table(now, kinds))  # one look at the prices for the whole batch
+
+    def planned(workload: Workload) -> PlanDocument:
+        return plan(workload, offers=market(workload.constraints.accelerators), now=now)
+
+    def answers(seconds: float) -> AsyncIterator[BatchItem]:
+        return items(asked, heavy, planned, seconds, request.url.path)
+
+    if wants(request, LINES):
+        lines = (item.model_dump_json() + "\n" async for item in answers(settings.batch_seconds))
+        return StreamingResponse(lines, media_type=LINES, headers=UNCACHED)
+    results = [item async for item in answers(settings.request_seconds)]
+    failed = sum(item.problem is not None for item in results)
+    return await heavy.answer(lambda: BatchOut(answered=len(results) - failed, failed=failed, results=results))
 
 
 @router.post("/predict", operation_id="predict", response_model=RowsOut, openapi_extra=examples.PREDICT)

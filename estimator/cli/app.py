@@ -26,6 +26,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "prices": ("estimator.cli.prices", "app"),
     "sheet": ("estimator.cli.sheet", "app"),
     "serve": ("estimator.cli.serve", "serve"),
+    "keys": ("estimator.cli.keys", "app"),
 }
 HELP = "Train this model on this data: on which cloud GPUs, how long, how much, does it fit, how sure, and why?"
 
