@@ -35,6 +35,16 @@ ANSWER: dict[int | str, dict[str, Any]] = {
     200: {"description": "the same file with results", "content": {kind: {"schema": {}} for kind in KINDS}}
 }
 
+OFFICE_HEADERS = {
+    "cache-control": "no-cache",
+    "cross-origin-resource-policy": "cross-origin",
+    "content-security-policy": (
+        "default-src 'self'; script-src 'self' https://appsforoffice.microsoft.com; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors https://*.officeapps.live.com https://*.office.com https://*.microsoft.com "
+        "https://*.sharepoint.com"
+    ),
+}
+"""Excel shows the page of the functions in a frame and gives it its own script; nothing else may."""
 FUNCTIONS = files("estimator") / "sheets" / "functions"
 
 router = APIRouter(tags=["spreadsheets"])
@@ -98,4 +108,4 @@ def get_office(request: Request, name: str) -> Response:
         raise HTTPException(404, f"the add-in has {', '.join(OFFICE)}")
     text = (FUNCTIONS / "office" / name).read_text(encoding="utf-8")
     text = text.replace("{{base}}", escape(str(request.base_url).rstrip("/"), quote=True))
-    return Response(text, media_type=OFFICE[name], headers={"cache-control": "no-cache"})
+    return Response(text, media_type=OFFICE[name], headers=OFFICE_HEADERS)

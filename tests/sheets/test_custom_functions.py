@@ -114,3 +114,5 @@ def test_the_add_in_names_its_server_and_declares_what_it_defines(server: str) -
     assert declared == {"COST", "HOURS", "FITS", "VALUE"}
     assert all(f"CustomFunctions.associate('{name}'" in script for name in declared)
     assert httpx.get(f"{server}/office/passwd").status_code == 404
+    page = httpx.get(f"{server}/office/functions.html")
+    assert "https://appsforoffice.microsoft.com" in page.headers["content-security-policy"]
