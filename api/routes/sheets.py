@@ -39,7 +39,8 @@ OFFICE_HEADERS = {
     "cache-control": "no-cache",
     "cross-origin-resource-policy": "cross-origin",
     "content-security-policy": (
-        "default-src 'self'; script-src 'self' https://appsforoffice.microsoft.com; base-uri 'none'; form-action 'none'; "
+        "default-src 'self'; script-src 'self' https://appsforoffice.microsoft.com; base-uri 'none'; "
+        "form-action 'none'; "
         "frame-ancestors https://*.officeapps.live.com https://*.office.com https://*.microsoft.com "
         "https://*.sharepoint.com"
     ),
