@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estimator.memory import VERDICTS, verdict
+from estimator.memory_neighbours import corrected_memory
 from estimator.performance import per_row, step_time
 from estimator.performance.correction import correct
 from estimator.performance.evidence import features_of
 from estimator.performance.intervals import KINDS
 from estimator.performance.step import BOUNDS
 from estimator.row_cells import READS
-from estimator.memory_neighbours import corrected_memory
 from estimator.rows import Prepared, labels_of, prepare
 
 ADDED = (
