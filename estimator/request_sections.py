@@ -93,6 +93,8 @@ class Custom(Strict):
     activation_bytes_per_sample: Figure | None = None  # without it, whether the model fits is unknown
     active_params_m: Figure | None = None
     trainable_params_m: FigureOrZero | None = None
+    grouped_flops_per_sample: FigureOrZero | None = None  # the part of the FLOPs in depthwise convolutions
+    moved_bytes_per_sample: Figure | None = None  # read and written, forward and backward; else what is kept, 3 x once
     bytes_per_sample: FigureOrZero | None = None  # stored bytes the loader reads
     kernels: FigureOrZero | None = None  # kernel launches of one forward pass
     layers: Annotated[int, whole(1, 100_000)] | None = None

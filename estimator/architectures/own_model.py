@@ -11,6 +11,8 @@ from typing import Any
 from benchmarks_db.errors import WorkloadError
 from estimator.architectures.counting import count
 from estimator.architectures.inventories import Inventory
+from estimator.architectures.vision import of_inventory
+from estimator.custom import BYTES_PER_VALUE
 
 TYPES = ("float", "int")
 
@@ -74,24 +76,38 @@ def _counted(torch: Any, target: str, make: Callable[[int], Any], described: str
         model = build(target)
         if not hasattr(model, "parameters"):
             raise WorkloadError("builds no torch.nn.Module", field="MODEL", value=target)
+        # Fused attention is one operator whose work cannot be read off: count its plain form
+        attention = import_module("torch.nn.attention")
+        plain = attention.sdpa_kernel(attention.SDPBackend.MATH)
         try:
-            return count(model.to("meta"), make, name=target, described=described, source=source)
+            with plain:
+                return count(model.to("meta"), make, name=target, described=described, source=source)
         except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError) as error:
             reason = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
             raise WorkloadError(f"does not run on {described}: {reason}", field="--input", value=described) from error
 
 
 def request_of(inventory: Inventory) -> dict[str, object]:
-    """The `custom` part of a request: parameters, FLOPs forward and backward, bytes kept at 16 bit, kernels."""
+    """The `custom` part of a request: parameters, FLOPs forward and backward, bytes kept and moved at 16 bit, kernels.
+
+    Moved bytes and depthwise FLOPs are weighed as for the models that come with the estimator (`vision.of_inventory`).
+    """
+    work = of_inventory(inventory)
+    kept = float(work.stored_values) + float(work.score_values)
+    grouped = float(work.grouped_flops) * (1.0 + float(work.backward_ratio))
+    moved = 3.0 * BYTES_PER_VALUE * float(work.elementwise_values)
+    depthwise = {"grouped_flops_per_sample": float(f"{grouped:.6g}")} if grouped else {}
     return {
         "params_m": round(inventory.params / 1e6, 6),
         "flops_per_sample": float(f"{inventory.forward_flops + inventory.backward_flops:.6g}"),
-        "activation_bytes_per_sample": float(f"{2.0 * inventory.stored_values:.6g}"),
+        "activation_bytes_per_sample": float(f"{BYTES_PER_VALUE * kept:.6g}"),
+        "moved_bytes_per_sample": float(f"{moved:.6g}"),
+        **depthwise,
         "kernels": inventory.kernels,
     }
 
 
-def request_yaml(inventory: Inventory) -> str:
+def request_yaml(inventory: Inventory, *, batch: int | None = None) -> str:
     """A request to be completed: the model's part, with what was counted as comments."""
     lines = [f"# {inventory.model} on {inventory.input}, counted with {inventory.source}; add the data and the rest"]
     shares = {
@@ -104,4 +120,5 @@ def request_yaml(inventory: Inventory) -> str:
     lines.append(f"# forward GFLOPs a sample: {told}")
     lines.append("custom:")
     lines += [f"  {name}: {value}" for name, value in request_of(inventory).items()]
+    lines += [f"global_batch: {batch}"] if batch else []
     return "\n".join(lines) + "\n"

@@ -17,6 +17,9 @@ def inventory(
         list[str],
         typer.Option("--input", metavar="SHAPE", help="One sample: 3x224x224, or 512:int for token numbers (repeat)."),
     ],
+    batch: Annotated[
+        int | None, typer.Option("--batch", min=1, help="Global batch of the request.", show_default=False)
+    ] = None,
     format: FormatOption = None,
     output: OutputOption = None,
 ) -> None:
@@ -34,4 +37,4 @@ def inventory(
     if how == "json":
         emit(as_json({"version": "1", "custom": request_of(counted), "counted": asdict(counted)}), output)
     else:
-        emit(request_yaml(counted), output)
+        emit(request_yaml(counted, batch=batch), output)

@@ -2,12 +2,14 @@ import sys
 from types import ModuleType
 
 import pytest
+import yaml
 
 from benchmarks_db.errors import WorkloadError
 from estimator.architectures.inventories import find
 from estimator.architectures.own_model import build, count_target, parse_input, request_of, request_yaml
+from estimator.architectures.vision import of_inventory
 from estimator.custom import work_of_custom
-from estimator.workload import Custom
+from estimator.workload import Custom, Workload
 
 
 @pytest.mark.parametrize("text", ["", "3x", "x3", "0x4", "-1", "3x224x224:text", "big", "99999999999"])
@@ -44,4 +46,34 @@ def test_the_request_part_is_a_valid_custom_model_with_the_counted_work():
     assert work.params == pytest.approx(counted.params, rel=1e-6)
     assert 3 * work.matmul_flops == pytest.approx(counted.forward_flops + counted.backward_flops, rel=1e-5)
     assert work.stored_values == pytest.approx(counted.stored_values, rel=1e-5)
-    assert request_yaml(counted).count("\n") == 7
+    assert request_yaml(counted).count("\n") == 8
+
+
+@pytest.mark.parametrize("name", ["resnet50", "mobilenetv2_100", "vit_base_patch16_224"])
+def test_a_counted_custom_model_is_planned_like_the_same_model_by_name(name):
+    counted = find(name, 224)
+    custom, named = work_of_custom(Custom(**request_of(counted))), of_inventory(counted)
+    for part in ("matmul_flops", "grouped_flops"):
+        ours, theirs = (getattr(work, part) * (1 + work.backward_ratio) for work in (custom, named))
+        assert ours == pytest.approx(theirs, rel=1e-4)
+    assert custom.elementwise_values == pytest.approx(named.elementwise_values, rel=1e-4)
+    assert custom.kernels == named.kernels
+
+
+def test_the_batch_stands_in_the_request():
+    body = yaml.safe_load(request_yaml(find("resnet50"), batch=32))
+    assert body["global_batch"] == 32
+    assert Workload.model_validate({**body, "images": "1M"}).custom is not None
+
+
+def test_a_small_network_is_counted_with_torch_as_by_hand(monkeypatch):
+    torch = pytest.importorskip("torch", reason="torch is not a dependency")
+    module = ModuleType("somebodys_models")
+    module.build = lambda: torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.Flatten())
+    module.attention = lambda: torch.nn.TransformerEncoderLayer(64, 4, batch_first=True)
+    monkeypatch.setitem(sys.modules, "somebodys_models", module)
+    counted = count_target("somebodys_models:build", ["3x16x16"])
+    assert counted.forward_flops == 2 * 16 * 16 * 8 * 3 * 9
+    assert counted.params == 8 * 3 * 9 + 8
+    attention = count_target("somebodys_models:attention", ["32x64"])
+    assert attention.attention_flops == 2 * (2 * 32 * 32 * 64)  # scores and values, though torch fuses them
