@@ -248,7 +248,8 @@ OFFERED = ("model", "gpu", "region")  # the page offers the nearest names of the
 _HELD = frozenset(
     ("model", "config", "method", "amount", "epochs", "seq_len", "image_size", "deadline", "budget", "confidence",
      "gpu", "region", "cloud", "market", "max_nodes", "precision", "global_batch", "micro_batch", "optimizer",
-     "activation_checkpointing", "sharding", "software", "sort", "own_gpu", "own_count", "own_usd")
+     "activation_checkpointing", "sharding", "software", "sort", "own_gpu", "own_count", "own_usd",
+     "measured")
 )  # fmt: skip
 
 

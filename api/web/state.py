@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlencode
 
+from api.deps import bounded
 from benchmarks_db.errors import WorkloadError
 from estimator.request_files import read_text
 from estimator.trainers import trainer_of, translated
@@ -23,6 +24,7 @@ TEXTS = (
     "model", "config", "method", "amount", "unit", "epochs", "seq_len", "image_size", "deadline", "budget",
     "confidence", "gpu", "region", "max_nodes", "precision", "global_batch", "micro_batch", "optimizer",
     "activation_checkpointing", "sharding", "software", "sort", "own_gpu", "own_count", "own_usd",
+    "measured",
 )  # fmt: skip
 VIEW = ("order", "pick", "show")
 LISTS = ("cloud", "market", "compare")
@@ -140,6 +142,8 @@ def body_of(state: State) -> dict[str, Any]:
             flat[name] = [*chosen, "own"] if own or base.get("own") else list(chosen)
     if own:
         flat["own"] = own
+    if state["measured"]:
+        flat["measured"] = [state["measured"]]
     return nested(flat, base)
 
 
@@ -158,13 +162,9 @@ def workload_of(state: State) -> Workload:
     Raises WorkloadError for what cannot be understood, and for paths, which a server does not open.
     """
     body = body_of(state)
-    if isinstance(body.get("hf_config"), str):
-        raise WorkloadError("paste the content of config.json, not its path", field="config")
-    if body.get("measured"):
-        raise WorkloadError("files are read on the command line only", field="config")
     options = body.get("options")
     chosen = options if isinstance(options, dict) else {}
-    return Workload.model_validate({**body, "options": {**chosen, "top": PLANS, "explain": True}})
+    return bounded(Workload.model_validate({**body, "options": {**chosen, "top": PLANS, "explain": True}}))
 
 
 def unfolded(state: State) -> State:

@@ -50,6 +50,7 @@ LABELS = {
     "own_count": "How many of your GPUs", "own_usd": "Price of your machine", "global_batch": "Global batch",
     "micro_batch": "Micro-batch", "activation_checkpointing": "Recomputation", "confidence": "Sure to",
     "model": "Model", "deadline": "Deadline", "budget": "Budget", "epochs": "Epochs", "method": "Method",
+    "measured": "Your measurement",
 }  # fmt: skip
 
 

@@ -92,14 +92,14 @@ def test_an_analyst_takes_a_formula_and_a_table(page_at: Open, tmp_path: Path) -
     assert address
     cell = float(httpx.get(address[1], timeout=60).text)
     with page.expect_download() as started:
-        page.get_by_role("link", name="CSV").click()
+        page.get_by_role("link", name="CSV", exact=True).click()
     started.value.save_as(tmp_path / "plans.csv")
     table = list(csv.DictReader((tmp_path / "plans.csv").open()))
     assert cell == pytest.approx(float(table[0]["cost_usd_p50"]), rel=1e-6)
     assert table[0]["price_source"]
     assert table[0]["price_observed_at"]
     with page.expect_download() as started:
-        page.get_by_role("link", name="JSON").click()
+        page.get_by_role("link", name="JSON", exact=True).click()
     started.value.save_as(tmp_path / "plan.json")
     document: dict[str, Any] = json.loads((tmp_path / "plan.json").read_text())
     assert document["plans"][0]["cost_usd"]["p50"] == pytest.approx(cell, rel=1e-6)
@@ -146,7 +146,7 @@ def test_a_vision_team_sees_what_bounds_each_card(page_at: Open) -> None:
 
 def test_the_owner_of_a_laptop_sees_their_card_beside_the_clouds(page_at: Open) -> None:
     page = page_at(model="resnet50", method="pretrain", images="50k", epochs="90")
-    page.locator("summary", has_text="A machine of your own").click()
+    page.locator("summary", has_text="Your own machine or measurement").click()
     fill(page, own_gpu="RTX-3060")
     assert "not ranked" in lead(page)
     fill(page, own_usd="0.05")
@@ -156,3 +156,6 @@ def test_the_owner_of_a_laptop_sees_their_card_beside_the_clouds(page_at: Open) 
     soon(page, ".sentence").to_contain_text("your own")
     assert re.search(r"MFU \d+%", page.locator(".facts").inner_text())
     assert "estimator plan - <<'YAML'" in snippet(page, "cli")
+
+    fill(page, measured="300 images/s on 1xRTX-3060, micro-batch 64")
+    assert "your own measurement" in page.locator(".facts").inner_text()
