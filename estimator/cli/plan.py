@@ -11,7 +11,7 @@ import typer
 from benchmarks_db.errors import WorkloadError
 from estimator.cli.errors import DONE, NO_PLAN, complain, note
 from estimator.cli.flags import FormatOption, MaxAgeOption, OfflineOption, OutputOption, PlainOption, surroundings
-from estimator.cli.output import as_csv, as_json, chosen_format, emit
+from estimator.cli.output import as_csv, chosen_format, emit
 from estimator.cli.request_flags import takes_request, workload_of
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _solved(workload: Workload, what: str, here: Settings, how: str, max_age: st
 
 def _shown(document: PlanDocument, here: Settings, how: str, *, explain: bool) -> str:
     if how == "json":
-        return as_json(document.model_dump(mode="json"))
+        return document.model_dump_json(indent=2)
     from estimator.cli.plan_tables import PLAN_CSV, flat_entry, plan_text
 
     if how == "csv":
@@ -137,7 +137,7 @@ def _shown(document: PlanDocument, here: Settings, how: str, *, explain: bool) -
 
 def _compared(document: EstimateDocument, here: Settings, how: str, *, explain: bool) -> str:
     if how == "json":
-        return as_json(document.model_dump(mode="json"))
+        return document.model_dump_json(indent=2)
     from estimator.cli.plan_tables import ESTIMATE_CSV, estimate_text, flat_entry
 
     if how == "csv":
@@ -147,7 +147,7 @@ def _compared(document: EstimateDocument, here: Settings, how: str, *, explain: 
 
 def _answer(found: SolveDocument, here: Settings, how: str) -> str:
     if how == "json":
-        return as_json(found.model_dump(mode="json"))
+        return found.model_dump_json(indent=2)
     from estimator.cli.plan_tables import PLAN_CSV, flat_entry, solve_text
 
     if how == "csv":
