@@ -217,6 +217,18 @@ def fit(
 @benchmarks.command()
 def evaluate(
     runs: Annotated[bool, typer.Option("--runs", help="Whole published runs, by kind of run.")] = False,
+    memory: Annotated[
+        bool, typer.Option("--memory", help="Memory: errors on unseen rows, and the publicly stated cases.")
+    ] = False,
+    plots: Annotated[
+        Path | None,
+        typer.Option(
+            "--plots",
+            metavar="DIR",
+            help="Draw predicted against measured and the residuals by kind as SVG.",
+            show_default=False,
+        ),
+    ] = None,
     format: FormatOption = None,
     output: OutputOption = None,
 ) -> None:
@@ -224,15 +236,40 @@ def evaluate(
 
     Needs the extra `fit` (scipy) and some minutes; with --runs neither.
     """
+    if runs + memory > 1 or (plots and (runs or memory)):
+        from benchmarks_db.errors import WorkloadError
+
+        raise WorkloadError("give one of --runs, --memory and --plots", field="evaluate")
     if runs:
         _evaluate_runs(format, output)
         return
     _need_scipy()
+    if memory:
+        from estimator.cli.evaluate_memory import evaluate_memory
+
+        evaluate_memory(format, output)
+        return
     from estimator.evaluate import FORMATS
     from estimator.evaluate import evaluate as report
 
     how = chosen_format(format, output)
     emit(FORMATS.get(how, FORMATS["markdown"])(report()), output)
+    if plots is not None:
+        _draw(plots)
+
+
+def _draw(folder: Path) -> None:
+    from benchmarks_db.errors import WorkloadError
+    from estimator.cli.errors import note
+    from estimator.evaluation_plots import write_plots
+
+    try:
+        written = write_plots(folder)
+    except OSError as error:
+        raise WorkloadError(
+            f"{folder} cannot be written: {error.strerror or error}", field="--plots", value=str(folder)
+        ) from None
+    note(f"{len(written)} drawings in {folder}")
 
 
 def _evaluate_runs(format: str | None, output: Path | None) -> None:
