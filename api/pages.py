@@ -6,6 +6,7 @@ import base64
 import binascii
 import hashlib
 import json
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
@@ -75,17 +76,20 @@ def cut(rows: Iterable[Row], key: Callable[[Row], Key], query: PageQuery) -> tup
     return page, len(ordered), encode_cursor(key(page[-1])) if page and more else None
 
 
-def past(moment: datetime | None, now: datetime) -> datetime | None:
-    """A moment that a request names, UTC; WorkloadError for one that is still to come."""
-    if moment is None:
+def past(text: str | None, now: datetime) -> datetime | None:
+    """A moment that a request names, UTC; WorkloadError for one that is none or still to come."""
+    if text is None:
         return None
     try:
+        moment = datetime.fromisoformat(re.sub(r"(?<=:\d\d) (?=\d\d:\d\d$)", "+", text))  # a bare + is a space
         utc = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
         utc.timestamp()
     except (OverflowError, ValueError):
-        raise WorkloadError("not a date that can be looked up", field="as_of", value=str(moment)) from None
+        raise WorkloadError(
+            "not a date that can be looked up", field="as_of", value=text, nearest=("2026-07-01",)
+        ) from None
     if utc > now:
-        raise WorkloadError("that moment is still to come", field="as_of", value=utc.isoformat())
+        raise WorkloadError("that moment is still to come", field="as_of", value=text)
     return utc
 
 

@@ -9,14 +9,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from estimator.client import Client
     from estimator.estimates import estimate
     from estimator.planner import plan
     from estimator.step_timer import StepTimer
     from estimator.workload import Workload
 
-__all__ = ["StepTimer", "Workload", "estimate", "plan"]
+__all__ = ["Client", "StepTimer", "Workload", "estimate", "plan"]
 
 _HOMES = {
+    "Client": "estimator.client",
     "StepTimer": "estimator.step_timer",
     "Workload": "estimator.workload",
     "estimate": "estimator.estimates",

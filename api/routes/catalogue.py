@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
@@ -56,7 +55,17 @@ class OfferQuery(PageQuery):
     market: Market | None = None
     accelerators: Accelerators = Field(Accelerators.GPU, description="`any` lists Trainium and TPU machines too")
     all: bool = Field(False, description="offers without a price or with an unknown GPU too")
-    as_of: datetime | None = Field(None, description="as known at this moment (ISO 8601; UTC unless it says otherwise)")
+
+
+class OfferListQuery(OfferQuery):
+    """Filters of the listing of offers, which also knows the past."""
+
+    as_of: str | None = Field(
+        None,
+        max_length=40,
+        pattern=r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?$",
+        description="as known at this moment, `2026-07-01` or ISO 8601 with a time; UTC unless it says otherwise",
+    )
 
 
 class BenchmarkQuery(PageQuery):
@@ -126,7 +135,7 @@ def list_instances(request: Request, query: Annotated[InstanceQuery, Query()]) -
 
 
 @router.get("/offers", operation_id="list_offers", response_model=OfferPage)
-def list_offers(request: Request, query: Annotated[OfferQuery, Query()], prices: Priced, now: Now) -> Response:
+def list_offers(request: Request, query: Annotated[OfferListQuery, Query()], prices: Priced, now: Now) -> Response:
     """Prices by place and market, each with its source, its time and how far it can be relied on."""
     names = ("cloud", "region", "zone", "instance_type", "gpu", "market")
     moment = past(query.as_of, now)

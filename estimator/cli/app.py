@@ -27,6 +27,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "sheet": ("estimator.cli.sheet", "app"),
     "serve": ("estimator.cli.serve", "serve"),
     "keys": ("estimator.cli.keys", "app"),
+    "mcp": ("estimator.cli.mcp", "mcp"),
 }
 HELP = "Train this model on this data: on which cloud GPUs, how long, how much, does it fit, how sure, and why?"
 

@@ -1,0 +1,27 @@
+"""`mcp`: the planner as tools of an assistant, on standard input and output."""
+
+from __future__ import annotations
+
+from estimator.cli.flags import MaxAgeOption, OfflineOption, surroundings
+
+
+def mcp(offline: OfflineOption = False, max_age: MaxAgeOption = None) -> None:
+    """Serve plan, estimate, explain and offers to an assistant (Model Context Protocol, stdio)."""
+    import os
+    from datetime import UTC, datetime
+
+    from benchmarks_db.errors import WorkloadError
+    from estimator.cli.offers import offers_of
+
+    here = surroundings(offline=offline)
+    still = bool(os.environ.get("ESTIMATOR_NOW", "").strip())
+    try:
+        from estimator.tools import server_of
+
+        server = server_of(
+            lambda kinds: offers_of(surroundings(offline=offline), accelerators=kinds, max_age=max_age),
+            lambda: here.now if still else datetime.now(UTC),
+        )
+    except ImportError:
+        raise WorkloadError("the tools need their extra: pip install 'gpu-cost-estimator[mcp]'", field="mcp") from None
+    server.run("stdio")
