@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from api import examples
+from api import examples, problems
 
 SECURITY = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "an API key, `est_...`"},
@@ -22,6 +22,10 @@ def described(document: dict[str, Any]) -> dict[str, Any]:
             for parameter in operation.get("parameters", []):
                 if parameter["name"] in shown:
                     parameter["example"] = shown[parameter["name"]]
+            for response in operation["responses"].values():
+                content = response.get("content", {})
+                if problems.MEDIA_TYPE in content:  # what the framework says of its own kind is true of ours alone
+                    content[problems.MEDIA_TYPE] = content.pop("application/json", content[problems.MEDIA_TYPE])
             for kind, body in operation.get("requestBody", {}).get("content", {}).items():
                 if kind == "text/csv":
                     body["example"] = examples.SHEET

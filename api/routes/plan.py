@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from functools import cache
-from typing import Any
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import StreamingResponse
@@ -20,22 +19,15 @@ from estimator.predict import predict_rows
 
 router = APIRouter(prefix="/v1", tags=["plan"], dependencies=[Depends(only_json)])
 
-STREAMED: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": "the document, or events that end with it",
-        "content": {EVENTS: {"schema": {"type": "string"}}},
-    }
-}
-LINED: dict[int | str, dict[str, Any]] = {
-    200: {"description": "all answers, or one a line", "content": {LINES: {"schema": {"type": "string"}}}}
-}
 
-
-@router.post("/plan", operation_id="plan", response_model=PlanDocument, responses=STREAMED, openapi_extra=examples.PLAN)
+@router.post("/plan", operation_id="plan", response_model=PlanDocument, openapi_extra=examples.PLAN)
 async def post_plan(
     request: Request, asked: Asked, prices: Priced, now: Now, heavy: Heavy, settings: Configured
 ) -> Response:
-    """Ranked plans over every cloud and your own machines; `plans` is empty and `binding` set where nothing fits."""
+    """Ranked plans over every cloud and your own machines; `plans` is empty and `binding` set where nothing fits.
+
+    With `Accept: text/event-stream` the answer comes as events: `progress`, then `result` or `problem`.
+    """
 
     def planned(steps: Steps) -> PlanDocument:
         offers = prices.table(now, asked.constraints.accelerators)
@@ -51,13 +43,15 @@ async def post_plan(
     "/estimate",
     operation_id="estimate",
     response_model=EstimateDocument,
-    responses=STREAMED,
     openapi_extra=examples.ESTIMATE,
 )
 async def post_estimate(
     request: Request, asked: Asked, prices: Priced, now: Now, heavy: Heavy, settings: Configured
 ) -> Response:
-    """The workload on each GPU of `constraints.gpus` (and `own`), in that order: time, memory, and why."""
+    """The workload on each GPU of `constraints.gpus` (and `own`), in that order: time, memory, and why.
+
+    With `Accept: text/event-stream` the answer comes as events: `progress`, then `result` or `problem`.
+    """
 
     def estimated(steps: Steps) -> EstimateDocument:
         offers = prices.table(now, asked.constraints.accelerators)
@@ -69,11 +63,14 @@ async def post_estimate(
     return await heavy.answer(lambda: estimated(Steps()))
 
 
-@router.post("/batch", operation_id="batch", response_model=BatchOut, responses=LINED, openapi_extra=examples.BATCH)
+@router.post("/batch", operation_id="batch", response_model=BatchOut, openapi_extra=examples.BATCH)
 async def post_batch(
     request: Request, asked: BatchIn, prices: Priced, now: Now, heavy: Heavy, settings: Configured
 ) -> Response:
-    """A plan, or the problem, of each of many workloads, in order; as lines that come one by one where asked for."""
+    """A plan, or the problem, of each of many workloads, in order.
+
+    With `Accept: application/x-ndjson` the answers come one a line, as they are made.
+    """
     asked.check(settings.max_batch)
 
     market = cache(lambda kinds: prices.table(now, kinds))  # one look at the prices for the whole batch

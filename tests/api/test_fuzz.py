@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
@@ -11,6 +13,17 @@ from api.app import create_app
 from api.settings import Settings
 
 from .conftest import NOW
+
+SHEETS = (
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "application/vnd.oasis.opendocument.spreadsheet",
+)
+
+
+@schemathesis.serializer(*SHEETS)
+def as_it_is(_: schemathesis.SerializationContext, value: Any) -> Any:
+    return value if isinstance(value, bytes) else str(value).encode()
+
 
 schema = schemathesis.openapi.from_asgi("/openapi.json", create_app(Settings(now=NOW, offline=True)))
 
