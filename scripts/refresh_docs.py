@@ -136,31 +136,57 @@ def routes(_: str) -> str:
 
 
 def cli(_: str) -> str:
-    """The help of every command."""
-    pages = [_help(path) for path in _paths()]
-    return "\n".join(pages)
+    """Every command with its arguments and flags, from the commands themselves."""
+    return "\n".join(_command(path, command) for path, command in _commands())
 
 
-def _help(path: tuple[str, ...]) -> str:
-    name = " ".join(("estimator", *path))
-    done = run(f"{name} --help", COLUMNS="100", TERM="dumb")
-    text = "\n".join(line.rstrip() for line in done.stdout.strip().splitlines())
-    return f"## `{name}`\n\n```text\n{text}\n```\n"
-
-
-def _paths() -> Iterator[tuple[str, ...]]:
-    """Every command and group of the command line, from the top."""
+def _commands() -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command and group of the command line with its path, from the top."""
     from typer.main import get_command
 
     from estimator.cli.app import app
 
-    def walk(command: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-        yield path
+    def walk(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+        yield path, command
         for name, inner in getattr(command, "commands", {}).items():
             if not inner.hidden:
                 yield from walk(inner, (*path, name))
 
     return walk(get_command(app), ())
+
+
+def _command(path: tuple[str, ...], command: Any) -> str:
+    """One command: what it does, and a table of what it takes (independent of how a terminal would draw it)."""
+    unlisted = ("help", "install_completion", "show_completion")
+    rows = [
+        f"| {_takes(parameter)} | {_cell(getattr(parameter, 'help', None) or '')} |"
+        for parameter in command.params
+        if parameter.name not in unlisted and not getattr(parameter, "hidden", False)
+    ]
+    inner = [f"`{name}`" for name, sub in getattr(command, "commands", {}).items() if not sub.hidden]
+    parts = [f"## `{' '.join(('estimator', *path))}`", "\n\n".join(_paragraphs(command.help or ""))]
+    if inner:
+        parts.append(f"Commands: {', '.join(inner)}.")
+    if rows:
+        parts.append("\n".join(["| argument or flag | |", "| --- | --- |", *rows]))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _paragraphs(text: str) -> list[str]:
+    return [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]
+
+
+def _takes(parameter: Any) -> str:
+    """`--gpus`, `--gpu`, `-g` GPU[:COUNT]."""
+    if parameter.param_type_name == "argument":
+        return f"`{parameter.metavar or parameter.name.upper()}`"
+    names = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
+    value = "" if getattr(parameter, "is_flag", False) else (parameter.metavar or "VALUE")
+    return _cell(f"{names} {value}")
 
 
 def accuracy(_: str) -> str:
