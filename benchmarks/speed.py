@@ -49,11 +49,10 @@ def command(*words: str) -> Callable[[], object]:
 
 
 def figures(repeat: int) -> list[dict[str, object]]:
-    from estimator.predict import predict_rows
-
     from estimator import Workload, estimate, plan
     from estimator.job import job_of
     from estimator.machines import fleet_of, kinds_of
+    from estimator.predict import predict_rows
     from estimator.search import search
     from pricing.offers import current_offers
 
