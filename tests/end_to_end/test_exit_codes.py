@@ -18,7 +18,7 @@ LORA = ("plan", "--model", "llama3-8b", "--method", "lora", "--tokens", "50M")
         (("plan", "--model", "llama3-8bb", "--tokens", "1M"), ("model", "llama3-8b")),
         ((*LORA, "--precision", "bf61"), ("precision", "bf16")),
         ((*LORA, "--gpu", "H1000"), ("H1000", "H100")),
-        (("plan", "--model", "llama3-8b", "--tokens", "-5"), ("tokens", "above 0")),
+        (("plan", "--model", "llama3-8b", "--tokens", "-5"), ("tokens", "at least 1")),
         (("plan", "--model", "llama3-8b", "--tokens", "1e30"), ("tokens", "limit")),
         (("plan", "--model", "llama3-8b"), ("tokens",)),
         (("plan", "no-such-file.yaml"), ("no-such-file.yaml",)),
