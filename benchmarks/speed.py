@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import logging
 import os
 import statistics
 import subprocess
@@ -115,14 +116,15 @@ def llm_analysis(repeat: int) -> float | None:
     """Seconds of the same LoRA-sized estimate by llm-analysis, or None where it is not installed."""
     try:
         from llm_analysis.analysis import LLMAnalysis
-        from llm_analysis.config import get_dtype_config_by_name, get_gpu_config_by_name, get_model_config_by_name
+        from llm_analysis.config import ModelConfig, get_dtype_config_by_name, get_gpu_config_by_name
     except ImportError:
         return None
-    analysis = LLMAnalysis(
-        get_model_config_by_name("meta-llama_Llama-2-7b-hf"),
-        get_gpu_config_by_name("h100-sxm-80gb"),
-        get_dtype_config_by_name("w16a16e16"),
-    )
+    logging.disable(logging.CRITICAL)  # it reports every step of its arithmetic
+    llama = ModelConfig(
+        name="llama2-7b", num_layers=32, n_head=32, hidden_dim=4096, vocab_size=32000, max_seq_len=4096,
+        num_key_value_heads=32, ffn_embed_dim=11008,
+    )  # fmt: skip
+    analysis = LLMAnalysis(llama, get_gpu_config_by_name("h100-sxm-80gb"), get_dtype_config_by_name("w16a16e16"))
     return seconds(lambda: analysis.training(batch_size_per_gpu=1, seq_len=2048, total_num_gpus=8), repeat)
 
 
