@@ -125,7 +125,7 @@ def llm_analysis(repeat: int) -> float | None:
         num_key_value_heads=32, ffn_embed_dim=16384,
     )  # fmt: skip
     analysis = LLMAnalysis(shape, get_gpu_config_by_name("h100-sxm-80gb"), get_dtype_config_by_name("w16a16e16"))
-    return seconds(lambda: analysis.training(batch_size_per_gpu=1, seq_len=2048, total_num_gpus=8), repeat)
+    return seconds(lambda: analysis.training(batch_size_per_gpu=1, seq_len=2048), repeat)
 
 
 def main() -> None:
