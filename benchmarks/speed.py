@@ -120,9 +120,9 @@ def llm_analysis(repeat: int) -> float | None:
     except ImportError:
         return None
     logging.disable(logging.CRITICAL)  # it reports every step of its arithmetic
-    shape = ModelConfig(  # OPT-6.7B: it takes inner widths that are multiples of the hidden size only
-        name="opt-6.7b", num_layers=32, n_head=32, hidden_dim=4096, vocab_size=50272, max_seq_len=2048,
-        num_key_value_heads=32, ffn_embed_dim=16384,
+    shape = ModelConfig(  # OPT-1.3B: it takes inner widths that are multiples of the hidden size, and what fits alone
+        name="opt-1.3b", num_layers=24, n_head=32, hidden_dim=2048, vocab_size=50272, max_seq_len=2048,
+        num_key_value_heads=32, ffn_embed_dim=8192,
     )  # fmt: skip
     analysis = LLMAnalysis(shape, get_gpu_config_by_name("h100-sxm-80gb"), get_dtype_config_by_name("w16a16e16"))
     return seconds(lambda: analysis.training(batch_size_per_gpu=1, seq_len=2048), repeat)
