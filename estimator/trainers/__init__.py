@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from estimator.trainers import axolotl, deepspeed, hf_arguments, llama_factory, torchtune
-from estimator.trainers.common import Load, Translated, nothing_beside
+from estimator.trainers.reading import Load, Translated, nothing_beside
 
 # In the order they are tried: DeepSpeed and Hugging Face keys also stand inside the others' configs.
 TRAINERS = {

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from estimator.trainers.common import (
+from estimator.trainers.hf_arguments import put_fsdp
+from estimator.trainers.llama_factory import targets_of
+from estimator.trainers.reading import (
     Load,
     Reading,
     Translated,
@@ -15,8 +17,6 @@ from estimator.trainers.common import (
     put_deepspeed,
     put_precision,
 )
-from estimator.trainers.hf_arguments import put_fsdp
-from estimator.trainers.llama_factory import targets_of
 
 
 def is_config(config: Mapping[str, Any]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from estimator.trainers.common import Load, Reading, Translated, no_effect, optimizer_of, put_batches
+from estimator.trainers.reading import Load, Reading, Translated, no_effect, optimizer_of, put_batches
 
 SIGNS = ("zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size")
 

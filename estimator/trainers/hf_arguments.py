@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from estimator.trainers.common import (
+from estimator.trainers.reading import (
     Load,
     Reading,
     Translated,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from estimator.trainers.common import Load, Reading, Translated, no_effect
 from estimator.trainers.hf_arguments import put_arguments
+from estimator.trainers.reading import Load, Reading, Translated, no_effect
 
 SIGNS = ("finetuning_type", "cutoff_len", "stage", "lora_target", "neat_packing")
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from estimator.trainers.common import Load, Reading, Translated, no_effect, optimizer_of, put_batches
 from estimator.trainers.llama_factory import targets_of
+from estimator.trainers.reading import Load, Reading, Translated, no_effect, optimizer_of, put_batches
 
 _BUILDER = re.compile(r"^(?P<adapter>lora_|qlora_|dora_|qat_)?(?P<name>.+)$")
 
