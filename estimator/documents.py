@@ -82,6 +82,7 @@ class MeasurementUsed(_Document):
     date: str | None = None
     throughput: float | None = None
     unit: str | None = None
+    scope: str | None = Field(default=None, description="total, or per_gpu")
     distance: float
 
 

@@ -137,5 +137,6 @@ def _measurement(name: str, distance: float) -> MeasurementUsed:
         date=text("date"),
         throughput=figure("throughput"),
         unit=text("unit"),
+        scope=text("scope"),
         distance=distance,
     )

@@ -190,7 +190,8 @@ def _evidence(entry: EstimateEntry) -> list[str]:
 
 def _measured(row: MeasurementUsed) -> str:
     cards = f"{row.gpus:g} x {row.gpu}" if row.gpus else row.gpu
-    rate = f"{_plainly(row.throughput)} {row.unit or ''}".strip() if row.throughput else ""
+    each = " a GPU" if row.scope == "per_gpu" and row.gpus != 1 else ""
+    rate = f"{_plainly(row.throughput)} {row.unit or ''}".strip() + each if row.throughput else ""
     said = [row.model, cards, row.precision, rate, row.date, row.source]
     return f"{', '.join(part for part in said if part)} (distance {row.distance:.2g})"
 
