@@ -77,10 +77,9 @@ def figures(repeat: int) -> list[dict[str, object]]:
 
     best = search(job, fleet)
     many = np.resize(np.arange(len(best.row)), 100_000)
-    from estimator.hardware import take
-    from estimator.search import pick
+    from estimator.records import pick
 
-    hardware, layout = take(best.hardware, many), pick(best.layout, many)
+    hardware, layout = pick(best.hardware, many), pick(best.layout, many)
     run, fitted = execution(job), constants(job)
     stepping = seconds(lambda: step_time(job.work, hardware, layout, execution=run, constants=fitted), repeat)
 

@@ -220,15 +220,6 @@ def hardware_of(
     )
 
 
-def take(hardware: Hardware, index: NDArray[np.int64]) -> Hardware:
-    """The candidates `index` of `hardware` (scalars stay scalars): one row an instance type becomes one a candidate."""
-    picked = {}
-    for name in Hardware.__dataclass_fields__:
-        value = getattr(hardware, name)
-        picked[name] = value[index] if isinstance(value, np.ndarray) and value.ndim else value
-    return Hardware(**picked)
-
-
 def _sustained(gpus: Sequence[Gpu], rates: Sequence[MatrixRate]) -> NDArray[np.float64]:
     watts = np.array([watts_per_tflop(g.arch, r.name) for g, r in zip(gpus, rates, strict=True)])
     peaks, limits = _figures([r.peak_tflops for r in rates]), _figures([g.tdp_w for g in gpus])

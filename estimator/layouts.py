@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from estimator.hardware import Hardware
 from estimator.layout import Layout
 from estimator.memory import MemoryAccount, account, largest_micro_batch, verdict
+from estimator.records import pick
 from estimator.terms import (
     ActivationCheckpointing,
     LinkKind,
@@ -127,12 +128,12 @@ def enumerate_layouts(
     copies = count[machine_of_row]
     row = np.repeat(np.arange(len(machine_of_row)), copies)
     within = np.arange(len(row)) - np.repeat(np.cumsum(copies) - copies, copies)
-    pick = start[machine_of_row][row] + within
+    place = start[machine_of_row][row] + within
     return Candidates(
-        layout=_take(layout, pick),
+        layout=pick(layout, place),
         row=row,
-        memory=memory.take(pick),
-        verdict=fits[pick],
+        memory=pick(memory, place),
+        verdict=fits[place],
         refused=refused[machine_of_row],
     )
 
@@ -331,7 +332,7 @@ def _largest(work: Work, trial: Layout, capacity: Array, ask: _Method, machine: 
         barren = np.bincount(machine, weights=largest >= 1, minlength=machines)[machine] == 0
         if not barren.any():
             break
-        some = _largest_micro_batch(work, _take(trial, np.nonzero(barren)[0]), capacity[barren], ask, surely)
+        some = _largest_micro_batch(work, pick(trial, np.nonzero(barren)[0]), capacity[barren], ask, surely)
         largest[barren] = some
     return largest
 
@@ -372,7 +373,7 @@ def _best(layout: Layout, machine: Index, work: Work, machines: _Machines, per_m
     sorted_machine = machine[order]
     starts = np.searchsorted(sorted_machine, sorted_machine)
     order = order[np.arange(len(order)) - starts < per_machine]
-    return _take(layout, order), machine[order]
+    return pick(layout, order), machine[order]
 
 
 def _layout_of(
@@ -392,12 +393,6 @@ def _layout_of(
         recompute=np.asarray(recompute, np.int64),
         offload=np.full(len(data), offload),
     )
-
-
-def _take(layout: Layout, pick: Index) -> Layout:
-    """The layouts at `pick`; scalars stay scalars."""
-    names = Layout.__dataclass_fields__
-    return Layout(**{n: v[pick] if np.ndim(v := getattr(layout, n)) else v for n in names})
 
 
 def _account(work: Work, layout: Layout, ask: _Method) -> MemoryAccount:

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks_db.gpus import Gpu, gpus
-from estimator.hardware import Hardware, Links, hardware_of, take
+from estimator.hardware import Hardware, Links, hardware_of
 from estimator.job import Job
 from estimator.precision import resolve
+from estimator.records import pick
 from estimator.terms import LinkKind, NicKind
 from pricing.offers import InstanceTable
 
@@ -152,7 +153,7 @@ def fleet_of(kinds: Kinds, job: Job, *, gpu_counts: Mapping[int, frozenset[float
         useful = max(alone[kind] / SHORT_RUN_HOURS, ample[kind])
         rows += [(kind, n) for n in _counts(low, most) if n == low or n / 2 < useful]
     index = np.array([kind for kind, _ in rows], dtype=np.int64)
-    hardware = take(kinds.hardware, index)
+    hardware = pick(kinds.hardware, index)
     nodes = np.array([float(n) for _, n in rows])
     return Fleet(index, _with_nodes(hardware, nodes), per_node[index] * nodes)
 

@@ -5,19 +5,20 @@ The waist of the house: below it nothing knows of money, above it nothing of ker
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from estimator.hardware import Hardware, take
+from estimator.hardware import Hardware
 from estimator.job import Job
 from estimator.layout import Layout
 from estimator.layouts import REFUSALS, Candidates, Limits, enumerate_layouts
 from estimator.machines import Fleet
 from estimator.memory import TIGHT, MemoryAccount
 from estimator.performance import Constants, Execution, StepTime, constants_of, execution_of, step_time
+from estimator.records import pick
 from estimator.workload import Workload
 
 Ints = NDArray[np.int64]
@@ -66,7 +67,7 @@ def search(job: Job, fleet: Fleet) -> Found:
     )
     steps = step_time(
         job.work,
-        take(hardware, candidates.row),
+        pick(hardware, candidates.row),
         candidates.layout,
         execution=execution(job),
         constants=constants(job),
@@ -76,7 +77,7 @@ def search(job: Job, fleet: Fleet) -> Found:
     return Found(
         row=row,
         gpus=fleet.gpus[row],
-        hardware=take(hardware, row),
+        hardware=pick(hardware, row),
         layout=pick(candidates.layout, best),
         step=pick(steps, best),
         memory=pick(candidates.memory, best),
@@ -142,13 +143,3 @@ def execution(job: Job) -> Execution:
 def constants(job: Job) -> Constants:
     """The fitted constants of this family of models and software."""
     return constants_of(language=job.family == "language", software=job.workload.software)
-
-
-def pick(record: Record, index: Ints) -> Record:
-    """The rows `index` of a record of arrays; scalars stay scalars."""
-    changed = {}
-    for field in fields(record):
-        value = getattr(record, field.name)
-        if isinstance(value, np.ndarray) and value.ndim:
-            changed[field.name] = value[index]
-    return replace(record, **changed)

@@ -58,10 +58,6 @@ class MemoryAccount:
         total: Array = np.add.reduce([getattr(self, name) for name in COMPONENTS])
         return total
 
-    def take(self, index: NDArray[np.int64]) -> MemoryAccount:
-        """The accounts at `index`."""
-        return MemoryAccount(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
-
     def scaled(self, factor: Array) -> MemoryAccount:
         """Every component times `factor`, shape (n,)."""
         return MemoryAccount(**{f.name: getattr(self, f.name) * factor for f in fields(self)})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,10 @@ from estimator.layouts import Layout
 from estimator.performance.constants import Constants, Free
 from estimator.performance.roofline import Execution
 from estimator.performance.step import step_time
+from estimator.records import pick
 from estimator.work import Work
 
 Floats = NDArray[np.float64]
-T = TypeVar("T")
 
 SOFT = 0.15
 """Log residual from which a row counts linearly, not squared: about the spread between laboratories."""
@@ -88,16 +88,6 @@ class Sample:
     def pick(self, index: NDArray[Any]) -> Sample:
         """The rows `index` (positions or a mask)."""
         return Sample(**{f.name: pick(getattr(self, f.name), index) for f in fields(self)})
-
-
-def pick(value: T, index: NDArray[Any]) -> T:
-    """Rows of an array, or of a dataclass of arrays (scalars stay scalars)."""
-    if isinstance(value, np.ndarray):
-        return value[index] if value.ndim else value
-    if hasattr(value, "__dataclass_fields__"):
-        parts = {f.name: pick(getattr(value, f.name), index) for f in fields(value)}  # type: ignore[arg-type]
-        return type(value)(**parts)
-    return value
 
 
 def group_weights(groups: Sequence[Hashable]) -> Floats:

@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 from benchmarks_db import measurements
 from estimator.architectures import profiled
-from estimator.performance.calibration import FREE, PRIORS, Sample, fit, group_weights, pick
+from estimator.performance.calibration import FREE, PRIORS, Sample, fit, group_weights
 from estimator.performance.constants import Constants
 from estimator.performance.evidence import Evidence, Features, Labels, evidence_of, features_of
 from estimator.performance.neighbours import LIKENESS, neighbourhood
 from estimator.performance.offsets import offsets_of
 from estimator.performance.step import StepTime, step_time
+from estimator.records import pick
 from estimator.row_cells import Row
 from estimator.rows import labels_of, prepare
 from estimator.terms import EvidenceKind

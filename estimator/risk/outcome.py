@@ -19,6 +19,7 @@ from estimator.risk.simulate import (
     Z80,
     by_quantile,
     checkpoint_hours,
+    gamma_over_mean,
     halton_paths,
     log_normal,
     lost_hours,
@@ -186,9 +187,7 @@ def _fall_back(
     standing = billed_down + waiting
     running = busy + np.maximum(lost - count * standing, 0.0)
     z = normal_quantile(1.0 - uniform)  # unlucky paths lose their machines early
-    reached = (
-        k * np.maximum(1.0 - 1.0 / (9.0 * max(k, SMALL)) + z / (3.0 * np.sqrt(max(k, SMALL))), 0.0) ** 3 if k else 0.0
-    )
+    reached = k * gamma_over_mean(k, z) if k else 0.0
     until = np.where(hazard > 0, reached / np.where(hazard > 0, hazard, 1.0), np.inf)
     moves = may & (until < running)
     done = np.where(running > 0, until / np.where(running > 0, running, 1.0), 1.0)

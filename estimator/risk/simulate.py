@@ -129,17 +129,22 @@ def checkpoint_hours(work: Figure, interval: Figure, write: Figure) -> Floats:
 
 
 def by_quantile(moments: Moments, uniform: Floats) -> Floats:
-    """Hours lost at the quantile `uniform`: none with the exact chance of none, else a gamma of the same moments.
-
-    The gamma quantile is Wilson and Hilferty's (1931): k (1 - 1/(9k) + z / (3 sqrt k))^3.
-    """
+    """Hours lost at the quantile `uniform`: none with the exact chance of none, else a gamma of the same moments."""
     some = np.maximum(1.0 - moments.none, SMALL)
     mean = moments.hours / some
     variance = np.maximum(moments.variance / some - mean**2 * moments.none, (0.05 * mean) ** 2 + SMALL)
     shape = np.maximum(mean**2 / variance, 1e-3)
     z = np.interp((uniform - moments.none) / some, *_quantile_table())
-    cube = np.maximum(1.0 - 1.0 / (9.0 * shape) + z / (3.0 * np.sqrt(shape)), 0.0) ** 3
-    return np.where(uniform <= moments.none, 0.0, mean * cube)
+    return np.where(uniform <= moments.none, 0.0, mean * gamma_over_mean(shape, z))
+
+
+def gamma_over_mean(shape: Figure, z: Floats) -> Floats:
+    """Quantile of a gamma distribution over its mean, at the standard normal quantile `z`.
+
+    Wilson and Hilferty (1931): (1 - 1/(9k) + z / (3 sqrt k))^3 for shape k.
+    """
+    k = np.asarray(shape, float)
+    return np.asarray(np.maximum(1.0 - 1.0 / (9.0 * k) + z / (3.0 * np.sqrt(k)), 0.0) ** 3, float)
 
 
 def event_by_event(

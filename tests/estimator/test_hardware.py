@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 
 from benchmarks_db.gpus import gpu
-from estimator.hardware import hardware_of, link_of, parse_links, take
+from estimator.hardware import hardware_of, link_of, parse_links
 from estimator.precision import rate
+from estimator.records import pick
 from estimator.sustained import sustained_fraction, watts_per_tflop
 from estimator.terms import LinkKind, NicKind
 
@@ -46,7 +47,7 @@ def test_a_stated_network_wins_over_the_usual_one_and_is_shared_by_the_gpus_of_a
 def test_taking_rows_spreads_instance_types_over_candidates():
     cards = [gpu("A100-SXM4-80GB"), gpu("L4")]
     made = hardware_of(cards, [rate("bf16", g) for g in cards], gpus_per_node=np.array([8.0, 1.0]))
-    spread = take(made, np.array([1, 1, 0]))
+    spread = pick(made, np.array([1, 1, 0]))
     assert spread.gpu.tolist() == ["L4", "L4", "A100-SXM4-80GB"]
     assert spread.gpus.tolist() == [1.0, 1.0, 8.0]
 

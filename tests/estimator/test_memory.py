@@ -28,6 +28,7 @@ from estimator.memory import (
     stacks_of,
     verdict,
 )
+from estimator.records import pick
 from estimator.terms import Method, Optimizer, Precision, Recompute, Sharding
 from estimator.work import Work
 
@@ -259,7 +260,7 @@ def test_candidates_broadcast_and_can_be_taken_apart_again() -> None:
     micro = np.array([1.0, 2.0, 4.0])
     found = account(llama(), Layout(micro_batch=micro, sharding=np.array([0, 1, 3]), data=8.0))
     assert found.used.shape == (3,)
-    picked = found.take(np.array([2]))
+    picked = pick(found, np.array([2]))
     assert isinstance(picked, MemoryAccount)
     assert float(picked.used[0]) == pytest.approx(float(found.used[2]))
     assert sum(found.row(1).values()) == pytest.approx(float(found.used[1]))

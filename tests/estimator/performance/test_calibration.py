@@ -6,11 +6,12 @@ import pytest
 from benchmarks_db.gpus import gpu
 from benchmarks_db.models import resolve_model
 from estimator.architectures.transformer import work
-from estimator.hardware import hardware_of, take
+from estimator.hardware import hardware_of
 from estimator.layouts import Layout
 from estimator.performance import Constants, Execution, per_row, step_time
-from estimator.performance.calibration import FREE, Free, Sample, fit, group_weights, pick, residuals
+from estimator.performance.calibration import FREE, Free, Sample, fit, group_weights, residuals
 from estimator.precision import rate
+from estimator.records import pick
 from estimator.work import stack
 
 
@@ -26,7 +27,7 @@ def sample(constants, noise=0.0, seed=0):
     )
     cards = [gpu(name) for name in ("A100-SXM4-80GB", "H100-SXM5-80GB", "L4")]
     kinds = hardware_of(cards, [rate("bf16", g) for g in cards], gpus_per_node=8.0)
-    hardware = take(kinds, rng.integers(0, 3, n))
+    hardware = pick(kinds, rng.integers(0, 3, n))
     layout = Layout(
         micro_batch=rng.choice([1.0, 2.0, 8.0], n), grad_accum=rng.choice([1.0, 4.0], n), data=np.full(n, 8.0)
     )
