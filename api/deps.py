@@ -12,8 +12,8 @@ from api.market import Prices
 from api.planners import Planners
 from api.settings import Settings
 from benchmarks_db.errors import WorkloadError
-from estimator.measured_text import EXAMPLE, is_text
-from estimator.workload import Workload
+from estimator.request.measured_text import EXAMPLE, is_text
+from estimator.request.workload import Workload
 
 
 def only_json(request: Request) -> None:

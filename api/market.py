@@ -6,7 +6,7 @@ from datetime import datetime
 
 from api.settings import Settings
 from benchmarks_db.errors import PricesUnavailable
-from estimator.request_fields import Accelerators
+from estimator.request.fields import Accelerators
 from pricing.market import Freshness, Offer
 from pricing.offers import OfferTable, current_offers, listed, usable
 from pricing.store import Store

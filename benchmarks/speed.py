@@ -52,9 +52,9 @@ def command(*words: str) -> Callable[[], object]:
 def figures(repeat: int) -> list[dict[str, object]]:
     from estimator import Workload, estimate, plan
     from estimator.job import job_of
-    from estimator.machines import fleet_of, kinds_of
-    from estimator.predict import predict_rows
-    from estimator.search import search
+    from estimator.planning.machines import fleet_of, kinds_of
+    from estimator.planning.search import search
+    from estimator.rows.predict import predict_rows
     from pricing.offers import current_offers
 
     lora = Workload(model="llama3-8b", method="lora", tokens="50M", seq_len=2048, global_batch=64)
@@ -73,7 +73,7 @@ def figures(repeat: int) -> list[dict[str, object]]:
     searching = seconds(lambda: search(job, fleet), repeat)
 
     from estimator.performance import step_time
-    from estimator.search import constants, execution
+    from estimator.planning.search import constants, execution
 
     best = search(job, fleet)
     many = np.resize(np.arange(len(best.row)), 100_000)

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from estimator.client import Client
-    from estimator.estimates import estimate
-    from estimator.planner import plan
-    from estimator.step_timer import StepTimer
-    from estimator.workload import Workload
+    from estimator.following.step_timer import StepTimer
+    from estimator.planning.estimates import estimate
+    from estimator.planning.planner import plan
+    from estimator.request.workload import Workload
 
 __all__ = ["Client", "StepTimer", "Workload", "estimate", "plan"]
 
 _HOMES = {
     "Client": "estimator.client",
-    "StepTimer": "estimator.step_timer",
-    "Workload": "estimator.workload",
-    "estimate": "estimator.estimates",
-    "plan": "estimator.planner",
+    "StepTimer": "estimator.following.step_timer",
+    "Workload": "estimator.request.workload",
+    "estimate": "estimator.planning.estimates",
+    "plan": "estimator.planning.planner",
 }
 
 

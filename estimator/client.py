@@ -20,7 +20,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_at
 
 from benchmarks_db.errors import EstimatorError, PricesUnavailable, WorkloadError
 from estimator.documents import EstimateDocument, PlanDocument
-from estimator.workload import Workload
+from estimator.request.workload import Workload
 from pricing.market import Market, PriceState
 
 AGAIN = frozenset({429, 502, 503, 504})

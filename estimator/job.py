@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from benchmarks_db.errors import WorkloadError
 from benchmarks_db.models import ModelFacts, image_sizes, resolve_model
 from estimator.architectures import LANGUAGE_MODELS, work_of
-from estimator.custom import work_of_custom
-from estimator.request_fields import Attention, DataKind, MemoryFormat
+from estimator.request.custom import work_of_custom
+from estimator.request.fields import Attention, DataKind, MemoryFormat
+from estimator.request.training import Training, is_language, need_data, training_of
+from estimator.request.workload import Workload
 from estimator.terms import Method, Precision
-from estimator.training import Training, is_language, need_data, training_of
 from estimator.work import Work
-from estimator.workload import Workload
 
 CUSTOM = "custom"
 
@@ -87,7 +87,7 @@ def facts_of(workload: Workload) -> tuple[ModelFacts, bool, tuple[str, ...]]:
     if workload.custom is not None:
         custom = workload.custom
         return ModelFacts(name=CUSTOM, kind=CUSTOM, params_m=custom.params_m, source=CUSTOM), False, ()
-    from estimator.hf_config import facts_of_architecture, facts_of_config
+    from estimator.request.hf_config import facts_of_architecture, facts_of_config
 
     if workload.architecture is not None:
         return facts_of_architecture(workload.architecture), False, ()

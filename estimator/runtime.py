@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estimator.job import Job
-from estimator.request_run import Run
+from estimator.request.run import Run
 from estimator.work import Work
 
 Floats = NDArray[np.float64]
@@ -77,7 +77,7 @@ def start_up_parts(cloud: str) -> dict[str, Range]:
 def start_up(cloud: str, run: Run) -> Range:
     """Hours from asking for machines to the first step.
 
-    >>> from estimator.request_run import Run
+    >>> from estimator.request.run import Run
     >>> start_up("own", Run()).typical
     0.03
     """

@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler,
 
 from benchmarks_db.errors import EstimatorError, NoFeasiblePlan, WorkloadError
 from estimator.documents import EstimateDocument, Interval, PlanDocument, PriceDocument
-from estimator.estimates import estimate
-from estimator.planner import plan
-from estimator.workload import Workload
+from estimator.planning.estimates import estimate
+from estimator.planning.planner import plan
+from estimator.request.workload import Workload
 from pricing.market import Market, Offer, PriceState
 from pricing.offers import OfferTable, listed
 

@@ -24,7 +24,7 @@ FILE = ROOT / "api" / "web" / "accuracy.json"
 
 def main() -> int:
     """Compute and write."""
-    from estimator.evaluate import MEANING, evaluate
+    from estimator.evaluation.evaluate import MEANING, evaluate
     from estimator.performance.study import all_left_out, bench, train
 
     scores = [

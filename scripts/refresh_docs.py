@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 
 NOW = "2026-09-01T00:00:00Z"  # pretended, so that the price ages in the documents do not change by the day
 PART = re.compile(r"(?P<open><!-- generated: (?P<name>[\w-]+) -->\n)(?P<body>.*?)(?P<close><!-- end -->)", re.DOTALL)
-VOCABULARIES = ("estimator.terms", "estimator.request_fields", "estimator.request_run", "pricing.market")
+VOCABULARIES = ("estimator.terms", "estimator.request.fields", "estimator.request.run", "pricing.market")
 
 
 def documents() -> list[Path]:

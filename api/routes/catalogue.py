@@ -12,7 +12,7 @@ from api.pages import Page, PageQuery, aged, cut, matching, past, respond
 from api.records import Measured, OfferRow, measured_rows, offer_key, offer_rows
 from benchmarks_db.gpus import Gpu, gpus
 from benchmarks_db.models import ModelFacts, models
-from estimator.request_fields import Accelerators
+from estimator.request.fields import Accelerators
 from pricing.instances import InstanceType, instance_types
 from pricing.market import Market
 

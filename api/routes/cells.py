@@ -15,8 +15,8 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from api.deps import Heavy, Now, Priced
 from api.market import Prices
 from benchmarks_db.errors import EstimatorError, NoFeasiblePlan, PricesUnavailable, UnknownName
-from estimator.quantities import parse_bool
-from estimator.request_fields import Accelerators
+from estimator.request.fields import Accelerators
+from estimator.request.quantities import parse_bool
 from estimator.sheets.answers import Answer, Answers, Market, market_at, question_of, value_named
 from estimator.sheets.cells import cell_text, cell_xml, error_text, xml_of
 from estimator.sheets.values import CELL_VALUES

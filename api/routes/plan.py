@@ -15,7 +15,7 @@ from api.predictions import RowsIn, RowsOut
 from api.streams import EVENTS, LINES, UNCACHED, Steps, events, wants
 from estimator import Workload, estimate, plan
 from estimator.documents import EstimateDocument, PlanDocument
-from estimator.predict import predict_rows
+from estimator.rows.predict import predict_rows
 
 router = APIRouter(prefix="/v1", tags=["plan"], dependencies=[Depends(only_json)])
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from api.deps import Configured, Heavy, Now, Priced
 from api.routes.cells import room_of
-from estimator.request_fields import Accelerators
+from estimator.request.fields import Accelerators
 from estimator.sheets.archive import Limits
 from estimator.sheets.columns import mapping_of
 from estimator.sheets.fill import Report, fill_bytes

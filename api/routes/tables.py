@@ -15,10 +15,10 @@ from api.routes.catalogue import OfferQuery
 from api.routes.cells import KEYS, Responses, flat_of, parameters, tagged
 from benchmarks_db.errors import WorkloadError
 from estimator import estimate, plan
-from estimator.quantities import parse_bool
+from estimator.request.quantities import parse_bool
+from estimator.request.workload import Workload
 from estimator.sheets.answers import without_files
 from estimator.sheets.tables import estimate_csv, offer_lines, plan_csv
-from estimator.workload import Workload
 
 CSV: Responses = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
 BOM = "1: a byte order mark in front, for Excel"

@@ -14,8 +14,8 @@ from api.web.state import State, body_of, workload_of
 from benchmarks_db.errors import EstimatorError
 from estimator import plan
 from estimator.documents import FrontierPoint, PlanDocument, PlanEntry
-from estimator.request_fields import Accelerators
-from estimator.workload import Workload
+from estimator.request.fields import Accelerators
+from estimator.request.workload import Workload
 from pricing.offers import Offer, OfferTable
 
 SHOWN = 12

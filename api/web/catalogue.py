@@ -15,7 +15,7 @@ from benchmarks_db.errors import WorkloadError
 from benchmarks_db.gpus import gpus
 from benchmarks_db.models import models
 from estimator.cli.numbers import figure, usd
-from estimator.request_fields import Accelerators
+from estimator.request.fields import Accelerators
 from pricing.instances import instance_types
 
 ROWS = 50

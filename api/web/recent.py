@@ -9,7 +9,7 @@ from threading import Lock
 
 from estimator import plan
 from estimator.documents import PlanDocument
-from estimator.workload import Workload
+from estimator.request.workload import Workload
 from pricing.offers import OfferTable
 
 SECONDS = 15.0

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from api.web.state import MARKETS, as_yaml
-from estimator.workload import Workload
+from estimator.request.workload import Workload
 
 ADDRESS = "http://127.0.0.1:8000"  # the page puts its own address here
 FLAT = ("constraints", "options")

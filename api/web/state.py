@@ -10,9 +10,9 @@ from urllib.parse import urlencode
 
 from api.deps import bounded
 from benchmarks_db.errors import WorkloadError
-from estimator.request_files import read_text
-from estimator.trainers import trainer_of, translated
-from estimator.workload import Workload, nested
+from estimator.request.files import read_text
+from estimator.request.trainers import trainer_of, translated
+from estimator.request.workload import Workload, nested
 
 CLOUDS = ("aws", "gcp", "azure")
 MARKETS = ("on-demand", "spot", "reserved", "block")

@@ -12,7 +12,7 @@ from benchmarks_db.errors import WorkloadError
 from estimator.architectures.counting import count
 from estimator.architectures.inventories import Inventory
 from estimator.architectures.vision import of_inventory
-from estimator.custom import BYTES_PER_VALUE
+from estimator.request.custom import BYTES_PER_VALUE
 
 TYPES = ("float", "int")
 

@@ -158,7 +158,7 @@ def _keep(rows: Path, dry_run: bool) -> None:
     from benchmarks_db.errors import WorkloadError
     from estimator.cli.errors import note
     from estimator.cli.measured import read_measured
-    from estimator.own_measurements import UNUSUAL_UTILISATION, disagreements
+    from estimator.following.own_measurements import UNUSUAL_UTILISATION, disagreements
 
     measured, shares = read_measured(rows)
     if not measured:
@@ -199,7 +199,7 @@ def fit(
 ) -> None:
     """Fit the performance model on the measurements; needs the extra `fit` (scipy) and some minutes."""
     from estimator.cli.errors import note
-    from estimator.evaluate_runs import write_kinds
+    from estimator.evaluation.whole_runs import write_kinds
 
     if runs:
         note(f"wrote {write_kinds(output)}")
@@ -249,8 +249,8 @@ def evaluate(
 
         evaluate_memory(format, output)
         return
-    from estimator.evaluate import FORMATS
-    from estimator.evaluate import evaluate as report
+    from estimator.evaluation.evaluate import FORMATS
+    from estimator.evaluation.evaluate import evaluate as report
 
     how = chosen_format(format, output)
     emit(FORMATS.get(how, FORMATS["markdown"])(report()), output)
@@ -261,7 +261,7 @@ def evaluate(
 def _draw(folder: Path) -> None:
     from benchmarks_db.errors import WorkloadError
     from estimator.cli.errors import note
-    from estimator.evaluation_plots import write_plots
+    from estimator.evaluation.plots import write_plots
 
     try:
         written = write_plots(folder)
@@ -274,7 +274,7 @@ def _draw(folder: Path) -> None:
 
 def _evaluate_runs(format: str | None, output: Path | None) -> None:
     from estimator.cli.catalogue import listing
-    from estimator.evaluate_runs import as_rows, evaluate_runs
+    from estimator.evaluation.whole_runs import as_rows, evaluate_runs
 
     columns = (
         Column("kind of run", lambda r: str(r["kind"])),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks_db.errors import WorkloadError
-from estimator.request_files import read_stdin
+from estimator.request.files import read_stdin
 
 TOO_MANY = "__more_cells_than_headers__"
 

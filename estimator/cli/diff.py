@@ -15,7 +15,7 @@ from estimator.cli.request_flags import takes_request, workload_of
 
 if TYPE_CHECKING:
     from estimator.cli.settings import Settings
-    from estimator.diff import DiffDocument
+    from estimator.planning.diff import DiffDocument
 
 
 @takes_request
@@ -42,7 +42,7 @@ def diff(
 
     Exit 1 when the second is dearer or slower by more than --max-increase, or no longer possible.
     """
-    from estimator.diff import difference
+    from estimator.planning.diff import difference
 
     here = surroundings(offline=offline, no_color=no_color, output=output)
     how = chosen_format(format, output)
@@ -63,7 +63,7 @@ def diff(
 
 def _document(path: Path, request: dict[str, Any], here: Settings, max_age: str | None) -> dict[str, Any]:
     """The plan of a request, or the plan that a JSON file already holds."""
-    from estimator.request_files import read_file, read_text
+    from estimator.request.files import read_file, read_text
 
     if path.suffix.lower() == ".json":
         body = read_text(read_file(path, field=str(path)), name=str(path))
@@ -71,7 +71,7 @@ def _document(path: Path, request: dict[str, Any], here: Settings, max_age: str 
             return plan_document(body, path)
     from estimator.cli.measured import measured_rows
     from estimator.cli.prices_in_use import offers_in_use
-    from estimator.planner import plan
+    from estimator.planning.planner import plan
 
     workload = workload_of(path, request)
     offers, own = offers_in_use(workload, here, max_age), measured_rows(workload, here)
@@ -96,7 +96,7 @@ def plan_document(body: dict[str, Any], path: Path) -> dict[str, Any]:
 
 def _share(text: str) -> float:
     from benchmarks_db.errors import WorkloadError
-    from estimator.quantities import parse_count
+    from estimator.request.quantities import parse_count
 
     share = parse_count(text.strip().removesuffix("%"), field="--max-increase") / 100.0
     if share < 0:

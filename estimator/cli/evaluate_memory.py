@@ -10,7 +10,7 @@ from estimator.cli.numbers import UNKNOWN, figure
 from estimator.cli.output import Column, as_csv, as_json, as_table, chosen_format, emit
 
 if TYPE_CHECKING:
-    from estimator.memory_evaluation import MemoryEvaluation
+    from estimator.evaluation.memory import MemoryEvaluation
 
 _ERRORS = (
     Column("memory", lambda r: str(r["case"])),
@@ -31,7 +31,7 @@ _STATED = (
 
 def evaluate_memory(format: str | None, output: Path | None) -> None:
     """Print both tables; JSON holds them as `memory`, `stated` and `verdicts_of_runs`, CSV the errors alone."""
-    from estimator.memory_evaluation import evaluate
+    from estimator.evaluation.memory import evaluate
 
     how = chosen_format(format, output)
     found = evaluate()

@@ -17,12 +17,12 @@ from estimator.cli.errors import note
 from estimator.cli.flags import FormatOption, OutputOption, surroundings
 from estimator.cli.numbers import UNKNOWN, figure, hours, usd
 from estimator.cli.output import as_csv, as_json, chosen_format, emit
-from estimator.quantities import parse_count, parse_hours, parse_usd
+from estimator.request.quantities import parse_count, parse_hours, parse_usd
 
 if TYPE_CHECKING:
     from estimator.cli.settings import Settings
-    from estimator.reconcile import Multiplier, Outcome, ReconcileDocument
-    from estimator.track import TrackDocument
+    from estimator.following.reconcile import Multiplier, Outcome, ReconcileDocument
+    from estimator.following.track import TrackDocument
 
 HISTORY = "reconciled.csv"
 RankOption = Annotated[int, typer.Option("--rank", min=1, help="Which plan of the JSON.")]
@@ -48,8 +48,8 @@ def track(
 
     Read: tqdm bars, Megatron and nanoGPT lines, "step 120/1000" with times, JSON lines with step and time.
     """
-    from estimator.track import read_log
-    from estimator.track import track as followed
+    from estimator.following.track import read_log
+    from estimator.following.track import track as followed
 
     how = chosen_format(format, output)
     entry = _plan_entry(plan, rank) if plan is not None else None
@@ -93,7 +93,7 @@ def reconcile(
     output: OutputOption = None,
 ) -> None:
     """Hold what a run really took against its plan, and learn your own multiplier from all runs so far."""
-    from estimator.reconcile import Outcome, focus_cost, reconciled
+    from estimator.following.reconcile import Outcome, focus_cost, reconciled
 
     here = surroundings(output=output)
     how = chosen_format(format, output)
@@ -134,7 +134,7 @@ def reconcile(
 
 def _plan_entry(path: Path, rank: int) -> dict[str, Any]:
     from estimator.cli.diff import plan_document
-    from estimator.request_files import read_file, read_text
+    from estimator.request.files import read_file, read_text
 
     document = plan_document(read_text(read_file(path, field="PLAN.json"), name=str(path)), path)
     plans: list[dict[str, Any]] = document["plans"]
@@ -168,7 +168,7 @@ def _pairs(texts: list[str]) -> dict[str, str]:
 
 
 def _history(here: Settings) -> list[Outcome]:
-    from estimator.reconcile import Outcome
+    from estimator.following.reconcile import Outcome
 
     file = here.data_dir / HISTORY
     if not file.exists():
@@ -190,7 +190,7 @@ def _history(here: Settings) -> list[Outcome]:
 def _keep(outcome: Outcome, here: Settings) -> None:
     from dataclasses import asdict
 
-    from estimator.reconcile import COLUMNS
+    from estimator.following.reconcile import COLUMNS
 
     file = here.data_dir / HISTORY
     part = file.with_name(f".{HISTORY}.{os.getpid()}")

@@ -12,7 +12,7 @@ from estimator.cli.errors import note
 from estimator.cli.flags import FormatOption, OutputOption, PlainOption, surroundings
 from estimator.cli.offers import store_url
 from estimator.cli.output import Column
-from estimator.quantities import parse_hours
+from estimator.request.quantities import parse_hours
 
 if TYPE_CHECKING:
     from pricing.store import Store

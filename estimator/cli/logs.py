@@ -15,8 +15,8 @@ from benchmarks_db.errors import UnknownName, WorkloadError
 def as_csv_file(log: Path, said: Mapping[str, str], settings: Sequence[str]) -> Iterator[Path]:
     """A CSV of one row while it is needed: the cells of the log, over them what the flags say."""
     from estimator.cli.errors import note
-    from estimator.request_files import MAX_BYTES, read_file, read_stdin
-    from estimator.training_logs import read_training_log
+    from estimator.following.training_logs import read_training_log
+    from estimator.request.files import MAX_BYTES, read_file, read_stdin
 
     if str(log) == "-":
         text = read_stdin(field="--from-log")

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from estimator.cli.settings import Settings
-from estimator.measured_text import is_text
+from estimator.request.measured_text import is_text
 
 if TYPE_CHECKING:
-    from estimator.workload import Workload
+    from estimator.request.workload import Workload
 
 Rows = list[dict[str, str]]
 
@@ -33,7 +33,7 @@ def measured_rows(workload: Workload, here: Settings) -> Rows:
 def read_measured(file: Path) -> tuple[Rows, list[float | None]]:
     """The checked rows of one CSV of measurements, and the utilisation that each implies."""
     from benchmarks_db.contribute import read_measurements
-    from estimator.own_measurements import believed
+    from estimator.following.own_measurements import believed
 
     rows = read_measurements(file)
     return rows, believed(rows, source=file.name)

@@ -14,7 +14,7 @@ from estimator.cli.errors import note
 from estimator.cli.flags import FormatOption, MaxAgeOption, OfflineOption, OutputOption, PlainOption, surroundings
 from estimator.cli.output import as_csv, as_json, as_table, chosen_format, emit
 from estimator.cli.settings import Settings
-from estimator.quantities import parse_hours
+from estimator.request.quantities import parse_hours
 
 if TYPE_CHECKING:
     from pricing.offers import OfferTable

@@ -17,7 +17,7 @@ from estimator.cli.request_flags import takes_request, workload_of
 if TYPE_CHECKING:
     from estimator.cli.settings import Settings
     from estimator.documents import EstimateDocument, PlanDocument, SolveDocument
-    from estimator.workload import Workload
+    from estimator.request.workload import Workload
 
 FileArgument = Annotated[
     Path | None,
@@ -58,7 +58,7 @@ def plan(
 
     from estimator.cli.measured import measured_rows
     from estimator.cli.prices_in_use import offers_in_use
-    from estimator.planner import plan as ranked
+    from estimator.planning.planner import plan as ranked
 
     offers, own = offers_in_use(workload, here, max_age), measured_rows(workload, here)
     document = ranked(workload, offers=offers, now=here.now, measured=own)
@@ -92,7 +92,7 @@ def estimate(
 
     from estimator.cli.measured import measured_rows
     from estimator.cli.prices_in_use import offers_in_use
-    from estimator.estimates import estimate as compared
+    from estimator.planning.estimates import estimate as compared
 
     offers, own = offers_in_use(workload, here, max_age), measured_rows(workload, here)
     document = compared(workload, offers=offers, now=here.now, measured=own)
@@ -109,7 +109,7 @@ def _solved(workload: Workload, what: str, here: Settings, how: str, max_age: st
     from benchmarks_db.errors import UnknownName
     from estimator.cli.measured import measured_rows
     from estimator.cli.prices_in_use import offers_in_use
-    from estimator.solve import SolveFor, solve
+    from estimator.planning.solve import SolveFor, solve
 
     names = [name.value for name in SolveFor]
     if what.strip().casefold() not in names:

@@ -37,9 +37,9 @@ def predict(
     sheet = read_sheet(rows)
     names = PREDICTED_RUNS if runs else PREDICTED
     if runs:
-        from estimator.predict_runs import predict_runs as predicted
+        from estimator.rows.whole_runs import predict_runs as predicted
     else:
-        from estimator.predict import predict_rows as predicted
+        from estimator.rows.predict import predict_rows as predicted
     answers = predicted([row for i, row in enumerate(sheet.rows) if i not in sheet.ragged])
     waiting = iter(answers)
     out = [

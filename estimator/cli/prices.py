@@ -33,7 +33,7 @@ from estimator.cli.offers import (
 from estimator.cli.offers import offers_command as offers_command
 from estimator.cli.output import as_csv, as_json, as_table, chosen_format, emit
 from estimator.cli.settings import Settings
-from estimator.quantities import parse_hours
+from estimator.request.quantities import parse_hours
 
 if TYPE_CHECKING:
     from pricing.refresh import Summary

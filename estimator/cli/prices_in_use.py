@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from estimator.cli.settings import Settings
-from estimator.quantities import parse_hours
+from estimator.request.quantities import parse_hours
 
 if TYPE_CHECKING:
-    from estimator.workload import Workload
+    from estimator.request.workload import Workload
     from pricing.offers import OfferTable
 
 

@@ -14,7 +14,7 @@ import typer
 from benchmarks_db.errors import WorkloadError
 
 if TYPE_CHECKING:
-    from estimator.workload import Workload
+    from estimator.request.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +163,11 @@ def takes_request(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def workload_of(file: Path | None, flags: Mapping[str, Any]) -> Workload:
     """The request of a YAML or JSON FILE (`-` = standard input) with the flags laid over it."""
-    from estimator.workload import Workload, nested
+    from estimator.request.workload import Workload, nested
 
     body: dict[str, Any] = {}
     if file is not None:
-        from estimator.request_files import read_request, read_stdin, read_text, with_hf_config
+        from estimator.request.files import read_request, read_stdin, read_text, with_hf_config
 
         if str(file) == "-":
             body = with_hf_config(read_text(read_stdin(), name="standard input"), Path())
@@ -186,7 +186,7 @@ def workload_of(file: Path | None, flags: Mapping[str, Any]) -> Workload:
         body.pop("lora", None)
     body = nested(given, body)
     if isinstance(body.get("hf_config"), str):
-        from estimator.request_files import with_hf_config
+        from estimator.request.files import with_hf_config
 
         body = with_hf_config(body, Path())
     return Workload.model_validate(body)
@@ -195,8 +195,8 @@ def workload_of(file: Path | None, flags: Mapping[str, Any]) -> Workload:
 def _from_trainer(body: dict[str, Any], folder: Path) -> dict[str, Any]:
     """A config of axolotl, LLaMA-Factory, torchtune, Hugging Face or DeepSpeed as a request; says what was left out."""
     from estimator.cli.errors import note
-    from estimator.request_files import read_file, read_text
-    from estimator.trainers import trainer_of, translated
+    from estimator.request.files import read_file, read_text
+    from estimator.request.trainers import trainer_of, translated
 
     def load(name: str) -> dict[str, Any] | None:
         path = folder / Path(name).expanduser()

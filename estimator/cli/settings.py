@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks_db.errors import WorkloadError
-from estimator.quantities import parse_bool
+from estimator.request.quantities import parse_bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

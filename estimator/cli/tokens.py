@@ -36,8 +36,8 @@ def tokens(
     Without a tokenizer the tokens are estimated from the characters, and the range is printed.
     """
     from benchmarks_db.errors import WorkloadError
-    from estimator.quantities import parse_count
-    from estimator.tokens import count_tokens, request_yaml
+    from estimator.request.quantities import parse_count
+    from estimator.request.tokens import count_tokens, request_yaml
 
     how = (format or ("json" if output and output.suffix == ".json" else "yaml")).strip().lower()
     if how not in ("yaml", "table", "json"):

@@ -1,7 +1,7 @@
 """What the memory account cannot derive: a handful of constants, each with bounds and a reason.
 
 Everything else (bytes a parameter, values a layer keeps, who holds which shard) is arithmetic. `DEFAULT` was fitted
-from `PRIOR` within `BOUNDS` on the measured memories of `benchmarks_db` by `estimator.memory_evaluation.refit` (log
+from `PRIOR` within `BOUNDS` on the measured memories of `benchmarks_db` by `estimator.evaluation.memory.refit` (log
 residuals, robust loss, each group of laboratory, model, GPU and adapters weighing the same).
 """
 

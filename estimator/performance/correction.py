@@ -220,7 +220,7 @@ def own_measurements(rows: Sequence[Mapping[str, str]]) -> dict[str, tuple[Featu
 
     Rows that cannot be read or carry no positive throughput are left out (`benchmarks add` says why when they come in).
     """
-    from estimator.rows import labels_of, prepare  # rows stand above this file; only their reader is needed
+    from estimator.rows.arrays import labels_of, prepare  # rows stand above this file; only their reader is needed
 
     prepared = prepare(rows)
     if not len(prepared.index):

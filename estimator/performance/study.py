@@ -23,8 +23,8 @@ from estimator.performance.neighbours import LIKENESS, neighbourhood
 from estimator.performance.offsets import offsets_of
 from estimator.performance.step import StepTime, step_time
 from estimator.records import pick
-from estimator.row_cells import Row
-from estimator.rows import labels_of, prepare
+from estimator.rows.arrays import labels_of, prepare
+from estimator.rows.cells import Row
 from estimator.terms import EvidenceKind
 from estimator.work import Work
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from estimator.request.workload import Workload
 from estimator.runtime import NONE, Range, default
-from estimator.workload import Workload
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]

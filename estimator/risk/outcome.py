@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estimator.cost import billed_hours
-from estimator.request_run import SpotPolicy
+from estimator.request.run import SpotPolicy
 from estimator.risk.hazard import Hazards
 from estimator.risk.renewal import SMALL, best_interval
 from estimator.risk.simulate import (

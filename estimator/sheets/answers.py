@@ -15,12 +15,12 @@ from datetime import datetime
 from threading import Lock
 
 from benchmarks_db.errors import EstimatorError, NoFeasiblePlan, UnknownName, WorkloadError
-from estimator.evidence import Measured
-from estimator.planner import plan
-from estimator.request_sections import split_gpu
+from estimator.planning.evidence import Measured
+from estimator.planning.planner import plan
+from estimator.request.sections import split_gpu
+from estimator.request.workload import Workload, nested
 from estimator.sheets.values import CELL_VALUES, Value, values_of
 from estimator.terms import Verdict
-from estimator.workload import Workload, nested
 from pricing.offers import OfferTable
 
 MOST_KEPT = 8192

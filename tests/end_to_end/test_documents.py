@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from estimator.request_run import Bill, Evaluation, Run, Spot
-from estimator.request_sections import Architecture, Constraints, Custom, Lora, Options, OwnMachine, Quota
-from estimator.workload import Workload
+from estimator.request.run import Bill, Evaluation, Run, Spot
+from estimator.request.sections import Architecture, Constraints, Custom, Lora, Options, OwnMachine, Quota
+from estimator.request.workload import Workload
 from scripts.refresh_docs import PART, ROOT, commands, documents, enums, refreshed, run
 
 BLOCK = re.compile(r"(?P<before>[^\n]*\n)```(?P<kind>console|python)\n(?P<body>.*?)```", re.DOTALL)

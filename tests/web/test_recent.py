@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from api.web import recent
-from estimator.workload import Workload
+from estimator.request.workload import Workload
 from pricing.offers import current_offers
 from tests.web.conftest import NOW
 

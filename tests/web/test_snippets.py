@@ -12,7 +12,7 @@ import yaml
 from api.routes.cells import KEYS
 from api.web.snippets import cell_query, command, curl, formula, python, snippets
 from api.web.state import as_yaml
-from estimator.workload import Workload
+from estimator.request.workload import Workload
 
 FLAT = {
     "model": "llama3-8b",

@@ -8,8 +8,8 @@ from benchmarks_db.errors import WorkloadError
 from estimator.architectures.inventories import find
 from estimator.architectures.own_model import build, count_target, parse_input, request_of, request_yaml
 from estimator.architectures.vision import of_inventory
-from estimator.custom import work_of_custom
-from estimator.workload import Custom, Workload
+from estimator.request.custom import work_of_custom
+from estimator.request.workload import Custom, Workload
 
 
 @pytest.mark.parametrize("text", ["", "3x", "x3", "0x4", "-1", "3x224x224:text", "big", "99999999999"])

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from estimator import memory_evaluation
 from estimator.cli.main import run
-from estimator.memory_evaluation import ErrorLine, MemoryEvaluation, StatedLine
+from estimator.evaluation import memory as memory_evaluation
+from estimator.evaluation.memory import ErrorLine, MemoryEvaluation, StatedLine
 from estimator.terms import Verdict
 
 

@@ -15,7 +15,7 @@ from benchmarks_db.errors import EstimatorError, NoFeasiblePlan, PricesUnavailab
 from estimator.cli.errors import report
 from estimator.cli.main import run
 from estimator.cli.request_flags import REQUEST_FLAGS, workload_of
-from estimator.workload import Constraints, Options, Workload
+from estimator.request.workload import Constraints, Options, Workload
 
 SMALL = ["--model", "gpt2-124m", "--tokens", "10M", "--seq-len", "1024"]
 
@@ -328,7 +328,7 @@ def test_a_fault_of_the_program_is_one_line(
     def broken(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError("by nobody")
 
-    monkeypatch.setattr("estimator.planner.plan", broken)
+    monkeypatch.setattr("estimator.planning.planner.plan", broken)
     assert run(["plan", *SMALL]) == 70
     streams = capsys.readouterr()
     assert streams.err == (
@@ -420,8 +420,10 @@ def test_the_fit_and_its_evaluation_are_commands(
     assert fitted == [Path("fit.json")]
     assert "0123456789ab" in capsys.readouterr().err
 
-    monkeypatch.setattr("estimator.evaluate.evaluate", dict)
-    monkeypatch.setattr("estimator.evaluate.FORMATS", {"json": lambda _: "{}", "markdown": lambda _: "| case |"})
+    monkeypatch.setattr("estimator.evaluation.evaluate.evaluate", dict)
+    monkeypatch.setattr(
+        "estimator.evaluation.evaluate.FORMATS", {"json": lambda _: "{}", "markdown": lambda _: "| case |"}
+    )
     assert output(capsys, "benchmarks", "evaluate", "--format", "json") == "{}\n"
     assert output(capsys, "benchmarks", "evaluate") == "| case |\n"
 

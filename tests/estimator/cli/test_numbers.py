@@ -6,16 +6,22 @@ from types import ModuleType
 import pytest
 
 import estimator.cli.numbers
-import estimator.custom
-import estimator.explain
-import estimator.quantities
-import estimator.request_sections
+import estimator.planning.explain
+import estimator.request.custom
+import estimator.request.quantities
+import estimator.request.sections
 from estimator.cli.numbers import count, figure, span, usd
 
 
 @pytest.mark.parametrize(
     "module",
-    [estimator.cli.numbers, estimator.custom, estimator.explain, estimator.quantities, estimator.request_sections],
+    [
+        estimator.cli.numbers,
+        estimator.request.custom,
+        estimator.planning.explain,
+        estimator.request.quantities,
+        estimator.request.sections,
+    ],
 )
 def test_the_examples_in_the_docstrings_hold(module: ModuleType) -> None:
     results = doctest.testmod(module)

@@ -12,7 +12,7 @@ from estimator.performance.evidence import Labels, evidence_of, features_of
 from estimator.performance.intervals import KINDS, conformal, half_widths, weighted_quantile, widths_of
 from estimator.performance.neighbours import LIKENESS, neighbourhood
 from estimator.performance.offsets import offsets_of
-from estimator.rows import labels_of, prepare
+from estimator.rows.arrays import labels_of, prepare
 from estimator.terms import EvidenceKind
 
 ROW = {

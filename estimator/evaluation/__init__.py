@@ -1,0 +1,1 @@
+"""How far off are the predictions, on data that was not fitted?"""

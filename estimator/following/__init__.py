@@ -1,0 +1,1 @@
+"""Jobs that run or ran: logs, remaining time, actual bills, own measurements."""

@@ -1,0 +1,142 @@
+"""What does the number rest on: the measurements near it, the factor they ask for, and the interval they allow?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks_db import measurements
+from benchmarks_db.gpus import gpu as gpu_facts
+from estimator.documents import Evidence, MeasurementUsed
+from estimator.job import Job
+from estimator.performance.correction import FAR, Correction, correction, own_measurements
+from estimator.performance.evidence import Labels
+from estimator.performance.intervals import KINDS
+from estimator.planning.search import Found, execution
+from estimator.precision import resolve
+from estimator.terms import EvidenceKind, Method
+
+__all__ = ["KINDS", "Evidenced", "Measured", "evidence_document", "evidence_of"]
+
+Floats = NDArray[np.float64]
+Measured = Sequence[Mapping[str, str]]
+"""Rows of the user's own measurements, with the columns that `predict` reads and the throughput."""
+
+SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Evidenced:
+    """Step times of m rows of the search after correction, with what they rest on; arrays of shape (m,)."""
+
+    step_seconds: Floats
+    low: Floats  # throughput bounds as factors, low <= 1 <= high: an 80% interval
+    high: Floats
+    correction: Correction
+    own: int  # measurements of the user's that were considered
+
+    @property
+    def kind(self) -> NDArray[np.int64]:
+        """Index into KINDS."""
+        return self.correction.kind
+
+
+def evidence_of(job: Job, found: Found, measured: Measured = ()) -> Evidenced:
+    """Correct the physical step times by the measurements near them, the user's own first."""
+    labels = Labels(
+        lab="own",  # no laboratory in the data: the width is that of somebody else's software
+        model=job.facts.name,
+        gpu=np.asarray(found.hardware.gpu).tolist(),
+        method={Method.LORA: "lora", Method.QLORA: "qlora"}.get(job.workload.method, "full"),
+        format=_formats(job, found),
+        software="",
+    )
+    own = own_measurements(measured).get(job.family) if measured else None
+    right = correction(
+        job.family,
+        labels,
+        job.work,
+        found.hardware,
+        found.layout,
+        execution(job),
+        found.step,
+        loose=float(job.loose),
+        own=own,
+    )
+    total = np.asarray(found.step.total, float) * right.factor
+    return Evidenced(total, right.low, right.high, right, 0 if own is None else len(own[1]))
+
+
+def _formats(job: Job, found: Found) -> list[str]:
+    """The number format that each GPU computes in: what the request says, or what `auto` comes to."""
+    cards: list[str] = np.asarray(found.hardware.gpu).tolist()
+    names = {card: resolve(job.workload.precision, gpu_facts(card)).name for card in set(cards)}
+    return [names[card] for card in cards]
+
+
+def evidence_document(evidence: Evidenced, row: int) -> Evidence:
+    """What one row rests on, with the measurements nearest to it and their sources."""
+    right = evidence.correction
+    kind = KINDS[int(right.kind[row])]
+    nearest = zip(*right.near(row), strict=True)
+    near = [_measurement(name, float(distance)) for name, distance in nearest if distance < FAR][:SHOWN]
+    return Evidence(
+        kind=kind,
+        measurements=near,
+        summary=_summary(kind, near, evidence.own),
+        correction=1.0 / float(right.factor[row]),
+    )
+
+
+_WORDS = {
+    EvidenceKind.OWN: "your own measurement of this model on this GPU",
+    EvidenceKind.GROUP: "the same model on the same GPU, measured in the same laboratory",
+    EvidenceKind.LAB: "a laboratory that is in the data",
+    EvidenceKind.UNSEEN_MODEL: "physics, and other models on this GPU",
+    EvidenceKind.UNSEEN_GPU: "physics, and this model on other GPUs",
+    EvidenceKind.UNSEEN_LAB: "physics fitted on other laboratories, whose software may differ from yours",
+}
+
+
+def _summary(kind: EvidenceKind, near: Sequence[MeasurementUsed], own: int) -> str:
+    words = _WORDS[kind]
+    if near:
+        words += f"; nearest of {len(near)} alike: {near[0].model} on {near[0].gpu}"
+    else:
+        words += "; nothing measured is alike (datasheet only)"
+    return words + (f"; {own} own measurements considered" if own else "")
+
+
+@cache
+def _places() -> dict[str, int]:
+    return {name: row for row, name in enumerate(measurements.load().text("id"))}
+
+
+def _measurement(name: str, distance: float) -> MeasurementUsed:
+    """The shipped measurement of an id."""
+    table, row = measurements.load(), _places()[name]
+
+    def text(column: str) -> str | None:
+        codes, words = table.codes(column)
+        return str(words[codes[row]]) or None
+
+    def figure(column: str) -> float | None:
+        value = float(table.number(column)[row])
+        return None if np.isnan(value) else value
+
+    return MeasurementUsed(
+        source=text("source") or "",
+        model=text("model") or "",
+        gpu=text("gpu") or "",
+        gpus=figure("gpus"),
+        precision=text("precision"),
+        date=text("date"),
+        throughput=figure("throughput"),
+        unit=text("unit"),
+        scope=text("scope"),
+        distance=distance,
+    )

@@ -1,0 +1,154 @@
+"""Which offers may a plan use? The request's limits applied to the market, with a count of what each one removed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import partial
+from operator import contains, eq
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks_db.errors import UnknownName
+from benchmarks_db.gpus import resolve_gpu
+from estimator.request.sections import Constraints, Quota, split_gpu
+from pricing.offers import Market, OfferTable, PriceState
+from pricing.regions import region_filter, resolve_cloud
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class GpuFilter:
+    """The GPUs asked for: canonical names, and the totals asked for of each (none: any number)."""
+
+    counts: Mapping[str, frozenset[float]]
+    warnings: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.counts)
+
+
+def gpu_filter(asked: Sequence[str] | None) -> GpuFilter:
+    """Read `["H100:8", "A100-80GB"]`; a loose name means every card that it fits.
+
+    Raises UnknownName for a GPU that no table knows.
+    """
+    counts: dict[str, frozenset[float]] = {}
+    warnings = []
+    for text in asked or ():
+        name, count = split_gpu(text)
+        match = resolve_gpu(name)
+        fits = (match.gpu.name, *match.alternatives)
+        if match.loose:
+            warnings.append(f"{name!r} fits {', '.join(fits)}: all of them are looked at")
+        for gpu in fits:
+            before = counts.get(gpu)
+            wanted = frozenset() if count is None else frozenset({count})
+            any_number = count is None or (before is not None and not before)
+            counts[gpu] = frozenset() if any_number else (before or frozenset()) | wanted
+    return GpuFilter(counts, tuple(warnings))
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """The offers that pass every filter, and how many each filter removed, in the order they were applied."""
+
+    table: OfferTable
+    removed: Counter[str]
+    last: str | None  # the filter that removed the last offer; None while some are left
+
+
+def offered(table: OfferTable, constraints: Constraints, gpus: GpuFilter) -> Offered:
+    """Apply cloud, region, zone, instance type, market and GPU filters, then leave out what has no usable price."""
+    tests: list[tuple[str, Mask]] = []
+    own = table.where("market", lambda market: market == Market.OWN)
+    if constraints.clouds is not None:
+        clouds = {resolve_cloud(name, field="constraints.clouds") for name in constraints.clouds}
+        tests.append(("cloud", table.where("cloud", lambda cloud: cloud in clouds)))
+    if constraints.regions is not None:
+        tests.append(("region", own | _in_regions(table, constraints.regions)))
+    if constraints.zones is not None:
+        tests.append(("zone", own | _matches(table, "zone", constraints.zones)))
+    if constraints.exclude_regions is not None:
+        tests.append(("region", own | ~_in_regions(table, constraints.exclude_regions)))
+    if constraints.exclude_zones is not None:
+        tests.append(("zone", own | ~_matches(table, "zone", constraints.exclude_zones)))
+    if constraints.instance_types is not None:
+        tests.append(("instance-type", _matches(table, "instance_type", constraints.instance_types)))
+    if constraints.markets is not None:
+        markets = {market.value for market in constraints.markets}
+        tests.append(("market", table.where("market", lambda market: market in markets)))
+    if gpus:
+        tests.append(("gpu", table.where_type("gpu", lambda gpu: gpu in gpus.counts)))
+    if constraints.quotas:
+        per_node = np.where(np.isfinite(table.gpus_per_node), table.gpus_per_node, 0.0)
+        tests.append(("quota", quota_gpus(table, constraints.quotas) >= np.maximum(per_node, 1e-9)))
+    tests.append(("unpriced", ~table.where("state", lambda state: state == PriceState.UNPRICED)))
+    tests.append(("old-price", table.ranked))
+
+    removed: Counter[str] = Counter()
+    keep = np.ones(len(table), dtype=bool)
+    last = None
+    for reason, passes in tests:
+        before = int(keep.sum())
+        keep &= passes
+        gone = before - int(keep.sum())
+        if gone:
+            removed[reason] += gone
+            if gone == before:
+                last = reason
+    return Offered(table.select(keep), removed, last)
+
+
+def quota_gpus(table: OfferTable, quotas: Sequence[Quota]) -> NDArray[np.float64]:
+    """The most GPUs that each offer may provide under the quotas, inf where none applies; shape (N,).
+
+    Raises UnknownName for a cloud or GPU that does not exist.
+    """
+    most = np.full(len(table), np.inf)
+    for number, quota in enumerate(quotas):
+        field = f"constraints.quotas.{number}"
+        applies = np.ones(len(table), dtype=bool)
+        if quota.cloud is not None:
+            cloud = resolve_cloud(quota.cloud, field=f"{field}.cloud")
+            applies &= table.where("cloud", partial(eq, cloud))
+        if quota.region is not None:
+            applies &= _in_regions(table, (quota.region,))
+        if quota.instance_type is not None:
+            applies &= _matches(table, "instance_type", (quota.instance_type,))
+        if quota.market is not None:
+            applies &= table.where("market", partial(eq, quota.market.value))
+        if quota.gpu is not None:
+            applies &= table.where_type("gpu", partial(contains, gpu_filter((quota.gpu,)).counts))
+        most = np.where(applies, np.minimum(most, quota.max_gpus), most)
+    return most
+
+
+def _in_regions(table: OfferTable, patterns: Sequence[str]) -> Mask:
+    """Rows in any of the regions, each (cloud, region) pair tested once."""
+    places = len(table.names["region"])
+    codes = table.codes["cloud"].astype(np.int64) * places + table.codes["region"]
+    pairs, of_row = np.unique(codes, return_inverse=True)
+    named = [(table.names["cloud"][pair // places], table.names["region"][pair % places]) for pair in pairs]
+    test = region_filter(patterns, seen=[pair for pair in named if pair[1]], field="constraints.regions")
+    return np.array([bool(region) and test(cloud, region) for cloud, region in named], dtype=bool)[of_row]
+
+
+def _matches(table: OfferTable, column: str, patterns: Sequence[str]) -> Mask:
+    """Rows whose zone (name or id) or instance type matches any pattern; a pattern that matches nothing is refused."""
+    columns = ("zone", "zone_id") if column == "zone" else (column,)
+    names = {name.casefold() for each in columns for name in table.names[each] if name}
+    folded = tuple(pattern.strip().casefold() for pattern in patterns)
+    for pattern, text in zip(patterns, folded, strict=True):
+        if not any(fnmatchcase(name, text) for name in names):
+            raise UnknownName(column.replace("_", " "), pattern, names, field=f"constraints.{column}s")
+
+    def test(name: str) -> bool:
+        return any(fnmatchcase(name.casefold(), text) for text in folded)
+
+    hit: Mask = np.logical_or.reduce([table.where(each, test) for each in columns])
+    return hit

@@ -1,0 +1,346 @@
+"""Which offers train this, best first: every offer x node count x layout in one pass, ranked and Pareto-marked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks_db.errors import PricesUnavailable
+from benchmarks_db.gpus import gpus as all_gpus
+from estimator.documents import FrontierPoint, Interval, PlanDocument, PlanEntry, PolicyDocument
+from estimator.following.own_measurements import with_stated
+from estimator.job import Job, job_of
+from estimator.planning.evidence import Measured
+from estimator.planning.explain import explained
+from estimator.planning.machines import Kinds
+from estimator.planning.offered import GpuFilter, Offered, gpu_filter, offered
+from estimator.planning.present import echo, entry_of
+from estimator.planning.repair import way_out
+from estimator.planning.ways import Ways, alphabetical, ways_of
+from estimator.request.fields import Accelerators, Sort
+from estimator.request.run import SpotPolicy
+from estimator.request.sections import Constraints
+from estimator.request.workload import Workload
+from estimator.risk.hazard import hazards_of
+from estimator.risk.outcome import outcome_of
+from pricing.offers import Market, OfferTable, concatenate, current_offers
+from pricing.sources.own import own_machine, own_table
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+def plan(
+    workload: Workload,
+    *,
+    offers: OfferTable | None = None,
+    now: datetime | None = None,
+    measured: Measured = (),
+) -> PlanDocument:
+    """Rank every way to train `workload` on the market.
+
+    `offers` is what can be rented (default: the shipped snapshot), `now` the moment that ages are counted to
+    (default: the present; pass it for a reproducible document), `measured` rows of the user's own measurements (see
+    `own_measurements.checked`), which weigh most. A request that nothing satisfies comes back with no
+    plans, what was rejected by which reason, and the binding one.
+
+    Raises WorkloadError for a request that cannot be understood, PricesUnavailable when no offer has a usable price.
+
+    >>> from estimator import Workload, plan
+    >>> plan(Workload(model="llama3-8b", method="lora", tokens="50M")).plans[0].rank
+    1
+    """
+    job = job_of(workload)
+    moment = now or datetime.now(UTC)
+    market = market_of(workload, offers, moment)
+    own, disagreeing = with_stated(job, measured)
+    gpus = gpu_filter(workload.constraints.gpus)
+    open_offers = offered(market, workload.constraints, gpus)
+    document = PlanDocument(
+        workload=echo(job),
+        plans=[],
+        rejected=dict(open_offers.removed),
+        assumptions=[str(assumption) for assumption in job.training.assumed],
+        warnings=[*job.warnings, *disagreeing, *gpus.warnings, *market.warnings],
+    )
+    if open_offers.last is not None:
+        hints = [*_filter_hints(open_offers), *_accelerator_hints(gpus, workload.constraints)]
+        return document.model_copy(update={"binding": open_offers.last, "hints": hints})
+
+    ways = ways_of(job, open_offers.table, gpus, own)
+    rejected = open_offers.removed + ways.refused
+    if not len(ways):
+        reason = _binding_hardware(ways.refused)
+        if reason in MEMORY_REASONS:
+            hints = way_out(
+                job, ways.kinds.hardware, ways.fleet.hardware, {r for r in ways.refused if r in MEMORY_REASONS}
+            )
+        else:
+            hints = _precision_hints(ways.kinds)
+        return document.model_copy(update={"rejected": dict(rejected), "binding": reason, "hints": hints})
+
+    ways, overflowing = _without_overflow(ways)
+    rejected = rejected + Counter({"memory": overflowing} if overflowing else {})
+    kept, dropped, binding, hint = _within_limits(ways, workload.constraints)
+    rejected = rejected + dropped
+    if binding is not None:
+        return document.model_copy(update={"rejected": dict(rejected), "binding": binding, "hints": [hint]})
+    tradeoffs = tradeoffs_of(ways, kept)
+    ways = ways.select(kept)
+    front = pareto_front(ways.hours, ways.cost)
+    shown = shortlist(ways, ranking(ways, workload.options.sort), workload.options.top)
+    plans = [_entry(job, ways, int(row), rank, moment, bool(front[row])) for rank, row in enumerate(shown, start=1)]
+    return document.model_copy(
+        update={
+            "plans": plans,
+            "frontier": _frontier(ways, front),
+            "rejected": dict(rejected),
+            "tradeoffs": tradeoffs,
+            "policies": policies_of(job, ways, shown),
+        }
+    )
+
+
+def market_of(workload: Workload, offers: OfferTable | None, now: datetime) -> OfferTable:
+    """What can be rented (`offers`, else the shipped snapshot), and the user's own machines beside it.
+
+    Raises PricesUnavailable when none of it has a usable price.
+    """
+    if offers is None:
+        offers = current_offers(now=now, accelerators=workload.constraints.accelerators.value)
+    if workload.own:
+        machines = [own_machine(machine.stated()) for machine in workload.own]
+        offers = concatenate([offers, own_table(machines, now=now)])
+    if not offers.ranked.any():
+        raise PricesUnavailable("no offer has a usable price", field="offers", nearest=("estimator prices refresh",))
+    return offers
+
+
+def _without_overflow(ways: Ways) -> tuple[Ways, int]:
+    """Leave out what is expected to run out of memory (tight, above capacity), unless nothing else is left."""
+    used, capacity = np.atleast_1d(ways.best.memory.used), np.asarray(ways.best.hardware.capacity_gib, float)
+    over = (used > capacity)[ways.found]
+    if over.all() or not over.any():
+        return ways, 0
+    return ways.select(~over), int(over.sum())
+
+
+# --- what the limits leave -----------------------------------------------------------------------------------------
+
+
+def _within_limits(ways: Ways, limits: Constraints) -> tuple[Mask, Counter[str], str | None, str]:
+    """The ways within deadline, budget and hourly limit; the limit that binds and a hint when none is left."""
+    hourly = ways.table.usd_per_hour[ways.offer] * ways.nodes
+    tests: list[tuple[str, float | None, Floats, Floats | None, str]] = [
+        ("max-usd-per-hour", limits.max_usd_per_hour, hourly, None, "the cheapest plan costs ${:.2f} an hour"),
+        ("deadline", limits.deadline, ways.hours, ways.outcome.meets_deadline, "the fastest plan takes {:.1f} hours"),
+        ("budget", limits.budget, ways.cost, ways.outcome.meets_budget, "the cheapest plan costs ${:,.2f}"),
+    ]
+    keep = np.ones(len(ways), dtype=bool)
+    dropped: Counter[str] = Counter()
+    for reason, limit, figure, chance, words in tests:
+        if limit is None:
+            continue
+        passes = figure <= limit * (1 + 1e-12)
+        if chance is not None and limits.confidence is not None:
+            passes = chance >= limits.confidence
+        dropped[reason] += int((keep & ~passes).sum())
+        if not (keep & passes).any():
+            hint = words.format(float(figure[keep].min()))
+            if chance is not None and limits.confidence is not None:
+                hint += f"; the best chance is {float(chance[keep].max()):.0%} where {limits.confidence:.0%} is asked"
+            return keep, dropped, reason, hint + ("" if keep.all() else " within the other limits")
+        keep &= passes
+    return keep, +dropped, None, ""
+
+
+MEMORY_REASONS = ("memory", "batch", "degrees", "gpu-count")
+HARDWARE_REASONS = (*MEMORY_REASONS[:3], "precision", "unknown-gpu", "gpu-count")
+
+
+def _binding_hardware(rejected: Mapping[str, int]) -> str:
+    """Why no hardware can run the job: what stands in the way of the hardware that came furthest."""
+    return next((reason for reason in HARDWARE_REASONS if rejected.get(reason)), "gpu-count")
+
+
+def _precision_hints(kinds: Kinds) -> list[str]:
+    words = sorted({text for _, text in kinds.refused.values()})
+    return words[:5]
+
+
+def _filter_hints(open_offers: Offered) -> list[str]:
+    gone = ", ".join(f"{reason} ({count})" for reason, count in open_offers.removed.items())
+    return [f"no offer is left after the filters: {gone}"]
+
+
+def _accelerator_hints(gpus: GpuFilter, limits: Constraints) -> list[str]:
+    """TPUs and Trainium are planned only when they are asked for."""
+    others = sorted(name for name in gpus.counts if all_gpus()[name].kind != "gpu")
+    if not others or limits.accelerators is Accelerators.ANY:
+        return []
+    return [f"constraints.accelerators: any plans {', '.join(others)} too"]
+
+
+# --- ranking -------------------------------------------------------------------------------------------------------
+
+
+def pareto_front(hours: Floats, cost: Floats) -> Mask:
+    """Which of n points no other point beats: none is at least as fast and as cheap, and better in one.
+
+    >>> pareto_front(np.array([1.0, 2.0, 3.0, 2.0]), np.array([9.0, 5.0, 6.0, 5.0])).tolist()
+    [True, True, False, True]
+    """
+    order = np.lexsort((cost, hours))
+    fast, cheap = hours[order], cost[order]
+    new = np.concatenate([[True], np.diff(fast) != 0])  # equally fast points form a group; the first is its cheapest
+    group = np.cumsum(new) - 1
+    cheapest = cheap[new]
+    before = np.concatenate([[np.inf], np.minimum.accumulate(cheapest)[:-1]])
+    front = np.zeros(len(hours), dtype=bool)
+    front[order] = (cheap == cheapest[group]) & (cheap < before[group])
+    return front
+
+
+def ranking(ways: Ways, sort: Sort) -> Ints:
+    """Rows best first: by cost, time, value (cost x time) or number of GPUs; ties by the other figure, then by name."""
+    cloud, kind, market = (alphabetical(ways.table, name)[ways.offer] for name in ("cloud", "instance_type", "market"))
+    hours, cost = ways.hours, ways.cost
+    first, second = {
+        Sort.COST: (cost, hours),
+        Sort.TIME: (hours, cost),
+        Sort.VALUE: (cost * hours, cost),
+        Sort.GPUS: (ways.best.gpus[ways.found], cost),
+    }[sort]
+    return np.lexsort((market, kind, cloud, second, first))
+
+
+def shortlist(ways: Ways, order: Ints, top: int) -> Ints:
+    """The first `top` rows of `order`, with room kept for the best of each cloud that would not be seen otherwise.
+
+    At most half of the list is given to such; the list stays in the order of the ranking.
+    """
+    cloud = ways.table.codes["cloud"][ways.offer[order]]
+    _, best_of_cloud = np.unique(cloud, return_index=True)
+    kept = np.zeros(len(order), dtype=bool)
+    kept[np.sort(best_of_cloud)[: max(1, top // 2)]] = True
+    others = np.flatnonzero(~kept)[: max(0, top - int(kept.sum()))]
+    kept[others] = True
+    return order[kept]
+
+
+FALLBACKS = (1, 3)
+
+
+def policies_of(job: Job, ways: Ways, shown: Ints) -> list[PolicyDocument]:
+    """For the first spot plan shown: wait for capacity, fall back after one or three interruptions, or not use spot."""
+    spot = ways.table.where("market", lambda market: market == Market.SPOT)[ways.offer[shown]]
+    if not spot.any():
+        return []
+    first, limits = shown[spot][:1], job.workload.constraints
+    one = ways.plain.select(first)
+    calm = hazards_of(job.workload, ways.best.gpus[ways.found[first]], ways.nodes[first], np.zeros(1, dtype=bool))
+    cases = {"wait": replace(one, policy=SpotPolicy.WAIT)}
+    if np.isfinite(one.fallback_usd_per_hour).all():
+        cases |= {f"fallback-after-{k}": replace(one, policy=SpotPolicy.FALLBACK, fallback_after=k) for k in FALLBACKS}
+        cases["on-demand"] = replace(one, hazards=calm, usd_per_hour=one.fallback_usd_per_hour)
+    documents = []
+    for name, plain in cases.items():
+        found = outcome_of(plain, deadline=limits.deadline, budget=limits.budget, paths=1024)
+        chance = float(found.meets_deadline[0])
+        documents.append(
+            PolicyDocument(
+                policy=name,
+                hours=Interval(
+                    p10=float(found.hours_p10[0]), p50=float(found.hours_p50[0]), p90=float(found.hours_p90[0])
+                ),
+                cost_usd=Interval(
+                    p10=float(found.cost_p10[0]), p50=float(found.cost_p50[0]), p90=float(found.cost_p90[0])
+                ),
+                expected_cost_usd=float(found.cost_mean[0]),
+                expected_interruptions=float(found.interruptions[0]),
+                probability_deadline=None if np.isnan(chance) else chance,
+            )
+        )
+    return documents
+
+
+def tradeoffs_of(ways: Ways, kept: Mask) -> list[str]:
+    """What the limits cost, and what more time or money would buy: the nearest points of the front around the plan.
+
+    The cheapest plan within the limits is compared with the next cheaper one beyond them and with the next faster one.
+    """
+    front = np.flatnonzero(pareto_front(ways.hours, ways.cost))
+    best = int(np.flatnonzero(kept)[np.lexsort((ways.hours[kept], ways.cost[kept]))[0]])
+    hours, cost = float(ways.hours[best]), float(ways.cost[best])
+    words = []
+    cheaper = front[(ways.cost[front] < cost * 0.97) & (ways.hours[front] > hours)]
+    if len(cheaper):
+        row = int(cheaper[np.argmin(ways.hours[cheaper])])
+        words.append(
+            f"{ways.hours[row] - hours:.1f} more hours save ${cost - ways.cost[row]:,.2f}: {_name(ways, row)}, "
+            f"{ways.hours[row]:.1f} h and ${ways.cost[row]:,.2f}"
+        )
+    faster = front[(ways.hours[front] < hours * 0.8) & (ways.cost[front] > cost)]
+    if len(faster):
+        row = int(faster[np.argmin(ways.cost[faster])])
+        words.append(
+            f"${ways.cost[row] - cost:,.2f} more save {hours - ways.hours[row]:.1f} hours: {_name(ways, row)}, "
+            f"{ways.hours[row]:.1f} h and ${ways.cost[row]:,.2f}"
+        )
+    return words
+
+
+def _name(ways: Ways, row: int) -> str:
+    offer = ways.table.offer(int(ways.offer[row]))
+    where = f" {offer.region}" if offer.region else ""
+    return f"{int(ways.nodes[row])} x {offer.instance_type} on {offer.cloud}{where}, {offer.market}"
+
+
+def _frontier(ways: Ways, front: Mask) -> list[FrontierPoint]:
+    """The front from fast to cheap, one point where several ways are equal."""
+    points = []
+    picked = np.flatnonzero(front)
+    last = None
+    for row in picked[np.lexsort((ways.cost[picked], ways.hours[picked]))]:
+        figures = (float(ways.hours[row]), float(ways.cost[row]))
+        if figures == last:
+            continue
+        last = figures
+        offer, best = ways.table.offer(int(ways.offer[row])), int(ways.found[row])
+        points.append(
+            FrontierPoint(
+                cloud=offer.cloud,
+                region=offer.region,
+                instance_type=offer.instance_type,
+                market=offer.market,
+                nodes=int(ways.nodes[row]),
+                gpu=str(np.asarray(ways.best.hardware.gpu)[best]),
+                gpus=float(ways.best.gpus[best]),
+                hours=figures[0],
+                cost_usd=figures[1],
+            )
+        )
+    return points
+
+
+def _entry(job: Job, ways: Ways, row: int, rank: int, now: datetime, pareto: bool) -> PlanEntry:
+    offer = ways.table.offer(int(ways.offer[row]))
+    entry = PlanEntry(
+        **entry_of(job, ways, row, now),
+        rank=rank,
+        cloud=offer.cloud,
+        region=offer.region,
+        zone=offer.zone,
+        zone_id=offer.zone_id,
+        instance_type=offer.instance_type,
+        market=offer.market,
+        pareto=pareto,
+        other_offers=int(ways.others[row]),
+    )
+    return explained(job, entry, offer.cloud)

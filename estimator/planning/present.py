@@ -1,0 +1,306 @@
+"""How does one row of the search read: figures with their units, what they rest on, and what to be wary of."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from math import erf, sqrt
+from typing import Any
+
+import numpy as np
+
+from estimator.documents import (
+    Interval,
+    LayoutDocument,
+    MemoryDocument,
+    PriceDocument,
+    RiskDocument,
+    Spread,
+    Throughput,
+)
+from estimator.energy import energy_of
+from estimator.job import Job
+from estimator.memory import COMPONENTS, TIGHT, UNKNOWN, VERDICTS
+from estimator.performance import BOUNDS
+from estimator.planning.evidence import evidence_document
+from estimator.planning.search import Found
+from estimator.planning.ways import Ways
+from estimator.risk.outcome import Outcome
+from estimator.terms import ActivationCheckpointing, NicKind, Recompute, ShardingKind, Verdict
+from pricing.interruptions import interruption
+from pricing.offers import Market, Offer, PriceState
+
+TERMS = ("compute", "memory", "launch", "communication", "pipeline", "input")
+OLD_PRICE_DAYS = 45
+
+_SHARDINGS = (ShardingKind.DDP, ShardingKind.ZERO1, ShardingKind.ZERO2, ShardingKind.ZERO3)
+_RECOMPUTES = {
+    Recompute.NONE: ActivationCheckpointing.NONE,
+    Recompute.SELECTIVE: ActivationCheckpointing.SELECTIVE,
+    Recompute.FULL: ActivationCheckpointing.FULL,
+}
+
+
+def echo(job: Job) -> dict[str, Any]:
+    """The request as it was understood: what the user gave, and what it comes to."""
+    given = job.workload.model_dump(mode="json", exclude_unset=True)
+    training = job.training
+    return given | {
+        "model": job.facts.name,
+        "params_m": job.facts.params_m,
+        "method": job.workload.method.value,
+        "precision": job.workload.precision.value,
+        "optimizer": job.workload.optimizer.value,
+        "software": job.workload.software.value,
+        "seq_len": training.seq_len,
+        "image_size": training.image_size,
+        "global_batch": training.global_batch,
+        "steps": job.steps,
+        "samples_total": training.samples,
+        "tokens_total": training.tokens,
+        "epochs": job.workload.epochs,
+    }
+
+
+def price_of(offer: Offer | None, nodes: int, now: datetime) -> PriceDocument:
+    """The price of `nodes` instances of an offer; unpriced where there is none."""
+    if offer is None or offer.price_usd_per_hour is None:
+        return PriceDocument(
+            usd_per_hour=None,
+            usd_per_hour_instance=None,
+            source=None,
+            observed_at=None,
+            age_hours=None,
+            state=PriceState.UNPRICED,
+        )
+    seen = offer.observed_at
+    return PriceDocument(
+        usd_per_hour=offer.price_usd_per_hour * nodes,
+        usd_per_hour_instance=offer.price_usd_per_hour,
+        source=offer.source,
+        observed_at=seen,
+        age_hours=None if seen is None else max(0.0, (now - seen).total_seconds() / 3600.0),
+        state=offer.state,
+    )
+
+
+def entry_of(job: Job, ways: Ways, row: int, now: datetime) -> dict[str, Any]:
+    """The fields that an estimate and a plan share, for one way to run the job."""
+    found, evidence, at = ways.best, ways.evidence, int(ways.found[row])
+    offer = ways.table.offer(int(ways.offer[row]))
+    nodes = int(ways.nodes[row])
+    price = price_of(offer, nodes, now)
+    gpus = float(found.gpus[at])
+    step = float(evidence.step_seconds[at])
+    scale = step / _at(found.step.total, at)
+    samples = job.training.global_batch / step
+    hours = _interval(ways.outcome, "hours", row)
+    cost = None if price.usd_per_hour is None else _interval(ways.outcome, "cost", row)
+    return {
+        "gpu": str(np.asarray(found.hardware.gpu)[at]),
+        "gpus": gpus,
+        "nodes": nodes,
+        "layout": layout_of(found, at),
+        "throughput": Throughput(value=samples * job.sample_positions, unit=f"{job.training.unit}/s"),
+        "step_ms": step * 1e3,
+        "steps": job.steps,
+        "mfu": utilisation(job, found, at, step, recomputed=False),
+        "hfu": utilisation(job, found, at, step, recomputed=True),
+        "bound_by": BOUNDS[int(found.step.bound_by[at])],
+        "breakdown_ms": {term: _at(getattr(found.step, term), at) * scale * 1e3 for term in TERMS},
+        "hours": hours,
+        "hours_parts": hours_parts(ways, row),
+        "gpu_hours": hours.p50 * gpus,
+        "cost_usd": cost,
+        "cost_parts": {} if cost is None else cost_parts(job, ways, row, cost.p50),
+        "risk": risk_of(ways, row, offer, priced=cost is not None),
+        "energy": energy_of(str(np.asarray(found.hardware.gpu)[at]), hours.p50 * gpus, offer.cloud, offer.region)
+        if job.workload.bill.energy
+        else None,
+        "price": price,
+        "memory_gib": memory_of(found, at),
+        "evidence": evidence_document(evidence, at),
+        "warnings": cautions(job, ways, row, offer, price),
+    }
+
+
+def hours_parts(ways: Ways, row: int) -> dict[str, float]:
+    """Median hours by part, summing to the median; what the typical lengths leave is time lost to interruptions."""
+    outcome = ways.outcome
+    parts = {
+        "start_up": float(outcome.start_up[row]),
+        "training": float(ways.plain.training[row]),
+        "evaluation": float(outcome.evaluation[row]),
+        "checkpoints": float(outcome.checkpoints[row]),
+    }
+    total, whole = float(outcome.hours_p50[row]), sum(parts.values())
+    if total < whole:  # medians do not add up exactly
+        return {name: hours * total / whole for name, hours in parts.items()} | {"lost": 0.0}
+    return parts | {"lost": total - whole}
+
+
+def cost_parts(job: Job, ways: Ways, row: int, total: float) -> dict[str, float]:
+    """Median dollars by part: machines, storage, egress and fees, failed attempts, tax."""
+    cloud = ways.table.names["cloud"][ways.table.codes["cloud"][ways.offer[row]]]
+    extras = ways.extras[cloud].usd(float(ways.plain.training[row]))
+    untaxed = total / (1.0 + job.workload.bill.tax_percent / 100.0)
+    machines = untaxed - sum(extras.values())
+    good = machines / job.workload.run.attempts
+    parts = {"machines": good, **extras, "other_attempts": machines - good, "tax": total - untaxed}
+    return {name: usd for name, usd in parts.items() if name == "machines" or usd != 0.0}
+
+
+def risk_of(ways: Ways, row: int, offer: Offer, *, priced: bool) -> RiskDocument:
+    """What chance does to one way."""
+    outcome, hazards = ways.outcome, ways.plain.hazards
+    interval = float(outcome.interval[row])
+    whole = interval >= float(ways.plain.training[row] + outcome.evaluation[row]) * (1 - 1e-9)
+    reclaimed = None
+    if offer.market is Market.SPOT and offer.region is not None:
+        fact = interruption(offer.cloud, offer.region, offer.instance_type)
+        reclaimed = fact.label if fact is not None else None
+    return RiskDocument(
+        hazard_per_hour=Spread(
+            low=float(hazards.low[row]), typical=float(hazards.typical[row]), high=float(hazards.high[row])
+        ),
+        expected_interruptions=float(outcome.interruptions[row]),
+        checkpoint_interval_hours=None if whole else interval,
+        expected_hours=float(outcome.hours_mean[row]),
+        expected_cost_usd=float(outcome.cost_mean[row]) if priced else None,
+        probability_deadline=_known(outcome.meets_deadline[row]),
+        probability_budget=_known(outcome.meets_budget[row]) if priced else None,
+        reclaimed_per_month=reclaimed,
+    )
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _interval(outcome: Outcome, what: str, row: int) -> Interval:
+    return Interval(**{q: float(getattr(outcome, f"{what}_{q}")[row]) for q in ("p10", "p50", "p90")})
+
+
+def layout_of(found: Found, row: int) -> LayoutDocument:
+    """How the job is divided."""
+    layout = found.layout
+    data, context = int(_at(layout.data, row)), int(_at(layout.context, row))
+    sharding = _SHARDINGS[int(_at(layout.sharding, row))]
+    if sharding is ShardingKind.DDP and data * context == 1:
+        sharding = ShardingKind.NONE
+    return LayoutDocument(
+        micro_batch=_at(layout.micro_batch, row),
+        grad_accum=int(_at(layout.grad_accum, row)),
+        data=data,
+        tensor=int(_at(layout.tensor, row)),
+        pipeline=int(_at(layout.pipeline, row)),
+        context=context,
+        expert=int(_at(layout.expert, row)),
+        sharding=sharding.value,
+        activation_checkpointing=_RECOMPUTES[Recompute(int(_at(layout.recompute, row)))].value,
+    )
+
+
+def memory_of(found: Found, row: int) -> MemoryDocument:
+    """What one GPU holds, by component."""
+    used, sigma = _known(np.atleast_1d(found.memory.used)[row]), _at(found.memory.sigma, row)
+    capacity = _at(found.hardware.capacity_gib, row)
+    return MemoryDocument(
+        used=used,
+        capacity=capacity,
+        verdict=Verdict(VERDICTS[int(found.verdict[row])]),
+        margin=None if used is None else capacity - used,
+        probability=None if used is None or not sigma > 0 else 0.5 * (1.0 + erf((capacity - used) / sigma / sqrt(2.0))),
+        parts={} if used is None else {name: _at(getattr(found.memory, name), row) for name in COMPONENTS},
+        phases={} if used is None else _phases(found, row),
+    )
+
+
+def _phases(found: Found, row: int) -> dict[str, float]:
+    """GiB per GPU at the worst moment of each phase of a step, from the components of the account.
+
+    backward: everything; optimizer: activations and logits are gone; evaluation: no gradients and no stored
+    activations, logits of the same micro-batch; checkpoint: as the optimizer step (states are written shard by shard).
+    """
+    part = {name: _at(getattr(found.memory, name), row) for name in COMPONENTS}
+    whole = sum(part.values())
+    moving = part["activations"] + part["logits"]
+    held = whole - part["activations"]
+    return {
+        "backward": whole,
+        "optimizer": whole - moving,
+        "evaluation": held - part["gradients"],
+        "checkpoint": whole - moving,
+    }
+
+
+def utilisation(job: Job, found: Found, row: int, step: float, *, recomputed: bool) -> float | None:
+    """MFU (model FLOPs) or HFU (with recomputation) against the dense peak at the precision; None without FLOPs."""
+    work = job.work
+    forward = work.matmul_flops + work.expert_flops + work.grouped_flops + work.attention_flops
+    if not forward:
+        return None
+    passes = 1.0 + float(np.asarray(work.backward_ratio))
+    if recomputed and _at(found.layout.recompute, row) == Recompute.FULL:
+        passes += 1.0
+    flops = float(np.asarray(forward)) * passes * job.training.global_batch
+    peak = _at(found.hardware.matmul_tflops, row) * 1e12 * _at(found.hardware.gpus, row)
+    return flops / (step * peak)
+
+
+def cautions(job: Job, ways: Ways, row: int, offer: Offer, price: PriceDocument) -> list[str]:
+    """What a careful colleague would add to this plan."""
+    found, at = ways.best, int(ways.found[row])
+    notes = []
+    if found.verdict[at] == TIGHT:
+        notes.append("memory is tight: it may not fit; a smaller micro-batch or more recomputation gives room")
+    if found.verdict[at] == UNKNOWN:
+        notes.append("memory is not known for this model: whether it fits cannot be said")
+    if ways.nodes[row] > 1 and _at(found.hardware.nic_kind, at) == NicKind.ETHERNET:
+        notes.append("no RDMA between these nodes: multi-node scaling depends on the network actually given")
+    if ways.nodes[row] > 1 and _unstated_network(job, offer):
+        gbit = _at(found.hardware.nic_gbps, at) * 8.0 * _at(found.hardware.gpus_per_node, at)
+        notes.append(f"own.network_gbps is not stated: {gbit:.0f} Gbit/s a node assumed, as clouds give this GPU")
+    if offer.market is Market.SPOT:
+        hazard = ways.plain.hazards
+        notes.append(
+            f"spot: {hazard.low[row]:.2g} to {hazard.high[row]:.2g} interruptions an hour, as sources disagree; "
+            "the search for capacity at the start is not counted"
+        )
+    if price.age_hours is not None and price.age_hours > OLD_PRICE_DAYS * 24:
+        notes.append(f"the price was observed {price.age_hours / 24:.0f} days ago")
+    if price.state is PriceState.STALE:
+        notes.append("the price is stale" + (f": {offer.note}" if offer.note else ""))
+    if unknown := ways.extras[offer.cloud].unknown:
+        notes.append(f"not in the total, price unknown: {', '.join(unknown)}")
+    if dearer := _dearer_than_on_demand(ways, row, offer):
+        notes.append(dearer)
+    limits = job.workload.constraints
+    chance = ways.outcome.meets_deadline[row]
+    if limits.deadline is not None and chance < 0.9:
+        notes.append(f"meets the deadline with a probability of {chance:.0%}")
+    return notes
+
+
+def _dearer_than_on_demand(ways: Ways, row: int, offer: Offer) -> str | None:
+    """Says so where a spot way costs more in expectation than the same machines on demand."""
+    if offer.market is not Market.SPOT:
+        return None
+    table = ways.table
+    on_demand = table.where("market", lambda market: market == Market.ON_DEMAND)[ways.offer]
+    same = on_demand & (table.type_index[ways.offer] == table.type_index[ways.offer[row]])
+    same &= ways.nodes == ways.nodes[row]
+    if not same.any():
+        return None
+    spot, sure = float(ways.outcome.cost_mean[row]), float(ways.outcome.cost_mean[same].min())
+    if spot < sure:
+        return None
+    return f"spot is dearer in expectation than the same machines on demand: ${spot:,.2f} against ${sure:,.2f}"
+
+
+def _unstated_network(job: Job, offer: Offer) -> bool:
+    return any(own.name == offer.instance_type and own.network_gbps is None for own in job.workload.own)
+
+
+def _at(value: Any, row: int) -> float:
+    array = np.asarray(value)
+    return float(array[row] if array.ndim else array)

@@ -1,0 +1,269 @@
+"""Every way to run the job: an offer, a number of nodes, the best layout there, with hours and dollars."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from estimator.bill import Extras, extras_of
+from estimator.job import Job
+from estimator.planning.evidence import Evidenced, Measured, evidence_of
+from estimator.planning.machines import Fleet, Kinds, fleet_of, kinds_of
+from estimator.planning.offered import GpuFilter, quota_gpus
+from estimator.planning.search import Found, search
+from estimator.risk.hazard import Hazards, hazards_of
+from estimator.risk.outcome import Outcome, Plain, outcome_of
+from estimator.runtime import checkpoint_hours, evaluation_share, staging, start_up, training_hours
+from pricing.interruptions import reclaimed_shares
+from pricing.offers import Market, OfferTable
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """n ways to run the job: an offer (the cheapest place of its type and market) with a number of nodes."""
+
+    table: OfferTable
+    offer: Ints  # (n,) row of `table`
+    found: Ints  # (n,) row of the search's result
+    nodes: Floats
+    plain: Plain  # before chance
+    outcome: Outcome
+    others: Ints  # (n,) further offers of the same type and market, no cheaper
+    extras: Mapping[str, Extras]  # by cloud
+    kinds: Kinds
+    fleet: Fleet
+    best: Found
+    evidence: Evidenced
+    refused: Counter[str]  # offers whose hardware cannot run the job, by reason
+
+    def __len__(self) -> int:
+        return len(self.offer)
+
+    @property
+    def hours(self) -> Floats:
+        """Median hours on the clock."""
+        return self.outcome.hours_p50
+
+    @property
+    def cost(self) -> Floats:
+        """Median dollars."""
+        return self.outcome.cost_p50
+
+    def select(self, keep: Mask | Ints) -> Ways:
+        """Some of the ways."""
+        return replace(
+            self,
+            offer=self.offer[keep],
+            found=self.found[keep],
+            nodes=self.nodes[keep],
+            plain=self.plain.select(keep),
+            outcome=self.outcome.select(keep),
+            others=self.others[keep],
+        )
+
+
+def ways_of(job: Job, table: OfferTable, gpus: GpuFilter, measured: Measured = ()) -> Ways:
+    """Every offer of `table` with every number of nodes that can run the job, the cheapest place of each type only."""
+    kinds, fleet = _hardware(job, table, gpus)
+    best = search(job, fleet)
+    evidence = evidence_of(job, best, measured)
+    most_gpus = quota_gpus(table, job.workload.constraints.quotas)
+    cheapest, others = _cheapest_places(table, most_gpus)
+    kind = kinds.of_type[table.type_index[cheapest]]
+    planned = kind >= 0
+    cheapest, others, kind = cheapest[planned], others[planned], kind[planned]
+
+    # Rows of the search's result are sorted by kind: each offer meets the run of rows of its kind.
+    kind_of_found = fleet.kind[best.row]
+    start = np.searchsorted(kind_of_found, kind, side="left")
+    copies = np.searchsorted(kind_of_found, kind, side="right") - start
+    offer = np.repeat(cheapest, copies)
+    within = np.arange(len(offer)) - np.repeat(np.cumsum(copies) - copies, copies)
+    found = np.repeat(start, copies) + within
+    alike = np.repeat(others, copies)
+
+    nodes = np.asarray(best.hardware.nodes, float)[found]
+    enough = _enough_nodes(job, table, offer, nodes) & (best.gpus[found] <= most_gpus[offer])
+    offer, found, nodes, alike = offer[enough], found[enough], nodes[enough], alike[enough]
+    training = training_hours(job, evidence.step_seconds[found])
+    hazards = _hazards(job, table, offer, best.gpus[found], nodes)
+    extras = {cloud: extras_of(job, cloud) for cloud in table.names["cloud"]}
+    limits = job.workload.constraints
+    plain = Plain(
+        training=training,
+        slow=evidence.low[found],
+        fast=evidence.high[found],
+        start_up=_start_up(job, table, offer),
+        staging=staging(job),
+        evaluation=evaluation_share(job),
+        write=checkpoint_hours(job, best.gpus[found]),
+        interval=_stated_interval(job),
+        checkpoints=bool(job.workload.run.checkpoints),
+        hazards=hazards,
+        usd_per_hour=table.usd_per_hour[offer] * nodes,
+        fallback_usd_per_hour=_on_demand_beside(table)[offer] * nodes,
+        policy=job.workload.spot.policy,
+        fallback_after=job.workload.spot.fallback_after,
+        own=table.where("market", lambda market: market == Market.OWN)[offer],
+        attempts=job.workload.run.attempts,
+        extra_usd=_extra_usd(table, offer, extras, training),
+        tax=1.0 + job.workload.bill.tax_percent / 100.0,
+    )
+    outcome = outcome_of(plain, deadline=limits.deadline, budget=limits.budget)
+    return Ways(
+        table=table,
+        offer=offer,
+        found=found,
+        nodes=nodes,
+        plain=plain,
+        outcome=outcome,
+        others=alike,
+        extras=extras,
+        kinds=kinds,
+        fleet=fleet,
+        best=best,
+        evidence=evidence,
+        refused=_refusals(table, kinds, fleet, best),
+    )
+
+
+def _stated_interval(job: Job) -> float | None:
+    interval = job.workload.run.checkpoint_interval
+    return None if interval == "auto" else float(interval)
+
+
+def _hazards(job: Job, table: OfferTable, offer: Ints, gpus: Floats, nodes: Floats) -> Hazards:
+    spot = table.where("market", lambda market: market == Market.SPOT)[offer]
+    reclaimed = None
+    if spot.any():
+        low, high = reclaimed_shares(table)
+        reclaimed = (low[offer], high[offer])
+    return hazards_of(job.workload, gpus, nodes, spot, reclaimed)
+
+
+def _on_demand_beside(table: OfferTable) -> Floats:
+    """For each offer, the on-demand price of the same machine: in the same region, else the lowest of any other region.
+
+    NaN where nobody offers it on demand. Shape (N,).
+    """
+    rows = np.flatnonzero(table.where("market", lambda market: market == Market.ON_DEMAND))
+    if not len(rows):
+        return np.full(len(table), np.nan)
+    region = table.codes["region"].astype(np.int64)
+    here = table.type_index.astype(np.int64) * max(1, len(table.names["region"])) + region
+    near, far = (_lowest_of(key, rows, table.usd_per_hour) for key in (here, table.type_index.astype(np.int64)))
+    return np.where(np.isnan(near), far, near)
+
+
+def _lowest_of(key: Ints, rows: Ints, price: Floats) -> Floats:
+    """For each element of `key`, the lowest price among `rows` of the same key; NaN where there is none."""
+    order = rows[np.lexsort((price[rows], key[rows]))]
+    place = np.minimum(np.searchsorted(key[order], key), len(order) - 1)
+    return np.where(key[order][place] == key, price[order][place], np.nan)
+
+
+def _extra_usd(table: OfferTable, offer: Ints, extras: Mapping[str, Extras], hours: Floats) -> Floats:
+    by_cloud = [extras[cloud] for cloud in table.names["cloud"]]
+    code = table.codes["cloud"][offer]
+    hourly, once = (np.array([getattr(e, name) for e in by_cloud]) for name in ("usd_per_hour", "once_usd"))
+    return np.asarray(hourly[code] * hours + once[code], float)
+
+
+def _cheapest_places(table: OfferTable, most_gpus: Floats) -> tuple[Ints, Ints]:
+    """The cheapest offer of each (instance type, market, quota), and how many further ones there are.
+
+    Ties go to the first by region and zone name, so that the answer does not depend on the order of the table.
+    """
+    region, zone = (alphabetical(table, name) for name in ("region", "zone"))
+    market = table.codes["market"]
+    order = np.lexsort((zone, region, table.usd_per_hour, most_gpus, market, table.type_index))
+    keys = table.type_index[order].astype(np.int64) * len(table.names["market"]) + market[order]
+    new = (np.diff(keys) != 0) | (most_gpus[order][1:] != most_gpus[order][:-1])
+    first = np.flatnonzero(np.concatenate([[True], new]))
+    sizes = np.diff(np.append(first, len(order)))
+    return order[first], sizes - 1
+
+
+def alphabetical(table: OfferTable, column: str) -> Ints:
+    """The codes of a text column, renumbered in alphabetical order."""
+    rank = np.empty(len(table.names[column]), dtype=np.int64)
+    rank[np.argsort(np.array(table.names[column], dtype=object), kind="stable")] = np.arange(len(rank))
+    return rank[table.codes[column]]
+
+
+def _enough_nodes(job: Job, table: OfferTable, offer: Ints, nodes: Floats) -> Mask:
+    """Own machines exist in a number; clouds are taken to have as many as asked for."""
+    if not job.workload.own:
+        return np.ones(len(offer), dtype=bool)
+    have = {machine.name: float(machine.nodes) for machine in job.workload.own}
+    limit = np.array(
+        [
+            have.get(name, np.inf) if cloud == Market.OWN else np.inf
+            for name, cloud in zip(table.types.texts["instance_type"], table.types.texts["cloud"], strict=True)
+        ]
+    )
+    return nodes <= limit[table.type_index[offer]]
+
+
+def _start_up(job: Job, table: OfferTable, offer: Ints) -> tuple[Floats, Floats, Floats]:
+    by_cloud = [start_up(cloud, job.workload.run) for cloud in table.names["cloud"]]
+    code = table.codes["cloud"][offer]
+    return (
+        np.array([s.low for s in by_cloud])[code],
+        np.array([s.typical for s in by_cloud])[code],
+        np.array([s.high for s in by_cloud])[code],
+    )
+
+
+def _hardware(job: Job, table: OfferTable, gpus: GpuFilter) -> tuple[Kinds, Fleet]:
+    """The distinct hardware of the offers, with the node counts worth a look."""
+    wanted = np.zeros(len(table.types), dtype=bool)
+    wanted[np.unique(table.type_index)] = True
+    kinds = kinds_of(table.types, wanted, job)
+    counts: dict[int, frozenset[float]] = {}
+    nodes: dict[int, int] = {}
+    own = {machine.name: machine.nodes for machine in job.workload.own}
+    for row in np.flatnonzero(kinds.of_type >= 0):
+        kind = int(kinds.of_type[row])
+        asked = gpus.counts.get(table.types.texts["gpu"][row])
+        if asked:
+            counts[kind] = asked
+        if table.types.texts["cloud"][row] == Market.OWN:
+            name = table.types.texts["instance_type"][row]
+            if name in own:  # hardware that an estimate names has no end
+                nodes[kind] = max(nodes.get(kind, 0), own[name])
+    clouds = {int(kinds.of_type[row]) for row in np.unique(table.type_index) if _rented(table, int(row))}
+    fleet = fleet_of(kinds, job, gpu_counts=counts, limits={k: n for k, n in nodes.items() if k not in clouds})
+    return kinds, fleet
+
+
+def _rented(table: OfferTable, type_row: int) -> bool:
+    return table.types.texts["cloud"][type_row] != Market.OWN
+
+
+def _refusals(table: OfferTable, kinds: Kinds, fleet: Fleet, found: Found) -> Counter[str]:
+    """Offers whose hardware cannot run the job, by reason (an offer counts once, by its best node count)."""
+    reasons = np.array(found.reasons(), dtype=object)
+    of_kind: dict[int, str] = {}
+    for kind in range(len(kinds)):
+        mine = reasons[fleet.kind == kind]
+        if len(mine) == 0:
+            of_kind[kind] = "gpu-count"
+        elif all(mine):
+            of_kind[kind] = Counter(mine).most_common(1)[0][0]
+    counted: Counter[str] = Counter()
+    kind_of_offer = kinds.of_type[table.type_index]
+    for row, (reason, _) in kinds.refused.items():
+        if offers := int((table.type_index == row).sum()):
+            counted[reason] += offers
+    for kind, reason in of_kind.items():
+        counted[reason] += int((kind_of_offer == kind).sum())
+    return counted

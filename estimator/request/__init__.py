@@ -1,0 +1,1 @@
+"""What is asked: a workload, its fields, quantities, files, model configs and trainer configs."""

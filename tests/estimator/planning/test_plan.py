@@ -1,0 +1,243 @@
+"""Ranked plans: what is promised whatever the request and the market."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks_db.errors import PricesUnavailable, UnknownName
+from estimator import Workload, plan
+from estimator.documents import PlanDocument
+from estimator.planning.planner import pareto_front
+from pricing.offers import OfferTable, current_offers
+
+NOW = datetime(2026, 9, 1, tzinfo=UTC)
+LORA = {"model": "llama3-8b", "method": "lora", "tokens": "50M", "seq_len": 2048, "global_batch": 64}
+
+
+MARKET = current_offers(now=NOW)
+
+
+def planned(market: OfferTable = MARKET, **changes: object) -> PlanDocument:
+    return plan(Workload.model_validate(LORA | changes), offers=market, now=NOW)
+
+
+def test_a_lora_run_gets_plans_from_all_three_clouds_cheapest_first() -> None:
+    plans = planned().plans
+    assert {p.cloud for p in plans} == {"aws", "gcp", "azure"}
+    costs = [p.cost_usd.p50 for p in plans if p.cost_usd]
+    assert costs == sorted(costs)
+    assert [p.rank for p in plans] == list(range(1, 11))
+
+
+@pytest.mark.parametrize("top", [1, 2, 5, 10, 100])
+def test_the_list_is_as_long_as_asked_and_begins_with_the_best(top: int) -> None:
+    plans = planned(options={"top": top}).plans
+    assert len(plans) == top
+    assert plans[0].model_copy(update={"rank": 1}) == planned().plans[0]
+    if top >= 6:
+        assert {p.cloud for p in plans} == {"aws", "gcp", "azure"}
+
+
+def test_a_plan_multiplies_out() -> None:
+    for p in planned(options={"top": 50}).plans:
+        assert p.cost_usd is not None
+        assert p.price.usd_per_hour == pytest.approx(p.price.usd_per_hour_instance * p.nodes)
+        assert p.cost_usd.p50 == pytest.approx(sum(p.cost_parts.values()))
+        machine_hours = p.cost_parts["machines"] / p.price.usd_per_hour
+        if p.market == "on-demand":
+            assert machine_hours == pytest.approx(p.hours.p50, rel=1e-3)
+        else:  # waiting for spot capacity takes time, not money
+            assert machine_hours <= p.hours.p50 * (1 + 1e-3)
+        assert p.hours.p50 == pytest.approx(sum(p.hours_parts.values()))
+        assert p.step_ms == pytest.approx(sum(p.breakdown_ms.values()))
+        assert p.memory_gib.used == pytest.approx(sum(p.memory_gib.parts.values()))
+        layout = p.layout
+        assert layout.micro_batch * layout.grad_accum * layout.data == pytest.approx(64)
+        assert p.hours.p10 <= p.hours.p50 <= p.hours.p90
+        assert p.cost_usd.p10 <= p.cost_usd.p50 <= p.cost_usd.p90
+        assert 0 < p.mfu <= 1
+
+
+def test_the_same_request_gives_the_same_document() -> None:
+    assert planned() == planned()
+
+
+def test_sorting_by_time_puts_the_fastest_first() -> None:
+    hours = [p.hours.p50 for p in planned(options={"sort": "time"}).plans]
+    assert hours == sorted(hours)
+
+
+def test_filters_keep_only_what_was_asked_for() -> None:
+    asked = {"clouds": ["aws"], "regions": ["us-*"], "gpus": ["A10G", "L40S:4"], "markets": ["on-demand"]}
+    plans = planned(constraints=asked, options={"top": 40}).plans
+    assert plans
+    for p in plans:
+        assert p.cloud == "aws"
+        assert p.region is not None
+        assert p.region.startswith("us-")
+        assert p.market == "on-demand"
+        assert p.gpu == "A10G" or (p.gpu == "L40S" and p.gpus == 4)
+
+
+@pytest.mark.parametrize(
+    ("limits", "binding"),
+    [
+        ({"deadline": "1m"}, "deadline"),
+        ({"budget": 0.01}, "budget"),
+        ({"max_usd_per_hour": 0.001}, "max-usd-per-hour"),
+        ({"gpus": ["H200:3"]}, "gpu-count"),
+        ({"gpus": ["H100:7"]}, "batch"),
+        ({"clouds": ["azure"], "gpus": ["L4"]}, "gpu"),
+    ],
+)
+def test_what_no_plan_satisfies_names_the_binding_limit(limits: dict, binding: str) -> None:
+    document = planned(constraints=limits)
+    assert document.plans == []
+    assert document.binding == binding
+    assert document.rejected[binding] > 0
+
+
+def test_a_model_too_large_for_the_card_binds_on_memory_and_says_what_would_fit() -> None:
+    document = plan(
+        Workload(model="llama2-70b", method="full", tokens="1M", constraints={"gpus": ["T4:1"]}), offers=MARKET, now=NOW
+    )
+    assert document.plans == []
+    assert document.binding == "memory"
+    assert document.hints
+
+
+def test_own_machines_rank_beside_cloud_offers_and_may_cost_nothing() -> None:
+    own = [{"name": "lab", "gpu": "RTX-3090", "gpus_per_node": 8, "nodes": 1, "usd_per_hour": 0}]
+    best = planned(own=own).plans[0]
+    assert (best.cloud, best.instance_type, best.market, best.nodes) == ("own", "lab", "own", 1)
+    assert best.cost_usd is not None
+    assert best.cost_usd.p50 == 0
+
+
+def test_a_cloud_that_nobody_knows_is_refused_with_a_suggestion() -> None:
+    with pytest.raises(UnknownName, match="aws") as caught:
+        planned(constraints={"clouds": ["awz"]})
+    assert caught.value.field == "constraints.clouds"
+
+
+def test_no_usable_price_is_an_error_of_its_own() -> None:
+    nothing = MARKET.select(np.zeros(len(MARKET), dtype=bool))
+    with pytest.raises(PricesUnavailable):
+        planned(nothing)
+
+
+def test_dearer_places_are_counted_not_listed() -> None:
+    plans = planned(options={"top": 100}).plans
+    assert len({(p.cloud, p.instance_type, p.market, p.nodes) for p in plans}) == len(plans)
+    assert any(p.other_offers > 0 for p in plans)
+
+
+def test_the_frontier_falls_in_cost_as_it_rises_in_hours() -> None:
+    front = planned().frontier
+    assert len(front) > 2
+    for fast, slow in pairwise(front):
+        assert fast.hours < slow.hours
+        assert fast.cost_usd > slow.cost_usd
+
+
+def test_quotas_close_places_and_bound_the_gpus_of_a_plan() -> None:
+    quotas = [{"cloud": "aws", "max_gpus": 0}, {"gpu": "H100", "max_gpus": 8}]
+    plans = planned(constraints={"quotas": quotas}, options={"top": 200}).plans
+    assert plans
+    assert not [p for p in plans if p.cloud == "aws"]
+    assert max(p.gpus for p in plans if p.gpu.startswith("H100")) <= 8
+    assert max(p.gpus for p in plans if p.gpu.startswith("A100")) > 8
+
+
+def test_a_quota_in_the_cheapest_region_leaves_the_others_open() -> None:
+    limits = {"gpus": ["H100-SXM5-80GB"], "markets": ["on-demand"], "clouds": ["aws"]}
+    best = planned(constraints=limits).plans[0]
+    closed = planned(constraints=limits | {"quotas": [{"region": best.region, "max_gpus": 0}]}).plans[0]
+    assert closed.region != best.region
+    assert closed.cost_usd.p50 >= best.cost_usd.p50
+
+
+def test_excluded_regions_are_left_out() -> None:
+    plans = planned(constraints={"exclude_regions": ["us-*"]}, options={"top": 100}).plans
+    assert plans
+    assert not [p for p in plans if p.region and p.region.startswith(("us-", "eastus", "westus", "centralus"))]
+
+
+def test_memory_tells_the_margin_and_the_worst_moment_of_each_phase() -> None:
+    memory = planned().plans[0].memory_gib
+    assert memory.margin == pytest.approx(memory.capacity - memory.used)
+    assert 0 <= memory.probability <= 1
+    assert memory.phases["backward"] == pytest.approx(memory.used)
+    assert max(memory.phases.values()) == memory.phases["backward"]
+
+
+points = st.lists(st.tuples(st.integers(1, 8), st.integers(1, 8)), min_size=1, max_size=30)
+
+
+@given(points)
+def test_the_pareto_front_holds_exactly_what_nothing_beats(drawn: list[tuple[int, int]]) -> None:
+    hours, cost = (np.array([p[i] for p in drawn], float) for i in (0, 1))
+    beaten = [
+        any((h <= a and c <= b) and (h < a or c < b) for h, c in zip(hours, cost, strict=True))
+        for a, b in zip(hours, cost, strict=True)
+    ]
+    assert pareto_front(hours, cost).tolist() == [not b for b in beaten]
+
+
+few = settings(max_examples=25, deadline=None)
+
+
+@few
+@given(factor=st.floats(0.05, 0.999), pick=st.integers(0, 9))
+def test_a_lower_price_for_the_same_hardware_never_ranks_worse(factor: float, pick: int) -> None:
+    before = planned().plans[pick]
+    same = (
+        (MARKET.instance_type == before.instance_type)
+        & (MARKET.market == before.market)
+        & (MARKET.cloud == before.cloud)
+    )
+    cheaper = replace(MARKET, usd_per_hour=np.where(same, MARKET.usd_per_hour * factor, MARKET.usd_per_hour))
+    after = [
+        p
+        for p in planned(cheaper).plans
+        if (p.cloud, p.instance_type, p.market, p.nodes)
+        == (before.cloud, before.instance_type, before.market, before.nodes)
+    ]
+    assert after
+    assert after[0].rank <= before.rank
+
+
+@few
+@given(tokens=st.floats(1e5, 1e12), more=st.floats(1.0, 100.0))
+def test_more_tokens_never_cost_less(tokens: float, more: float) -> None:
+    less_cost, more_cost = (
+        planned(tokens=t, constraints={"gpus": ["H100:8"]}).plans[0].cost_usd for t in (tokens, tokens * more)
+    )
+    assert less_cost is not None
+    assert more_cost is not None
+    assert more_cost.p50 >= less_cost.p50 * (1 - 1e-12)
+
+
+@few
+@given(deadline=st.floats(0.5, 50), looser=st.floats(1, 10))
+def test_a_looser_deadline_never_raises_the_least_cost(deadline: float, looser: float) -> None:
+    tight, loose = (planned(constraints={"deadline": d}).plans for d in (deadline, deadline * looser))
+    if tight:
+        assert loose[0].cost_usd.p50 <= tight[0].cost_usd.p50 * (1 + 1e-12)
+
+
+def test_an_own_cluster_without_a_stated_network_says_what_was_assumed() -> None:
+    machine = {"name": "lab", "gpu": "A100-80GB", "gpus_per_node": 8, "nodes": 2, "usd_per_hour": 1}
+    said = []
+    for network in ({}, {"network_gbps": 100}):
+        limits = {"clouds": ["own"], "min_nodes": 2}
+        [first, *_] = planned(own=[machine | network], constraints=limits).plans
+        said.append(any("own.network_gbps is not stated" in warning for warning in first.warnings))
+    assert said == [True, False]

@@ -1,0 +1,119 @@
+import math
+
+import numpy as np
+import pytest
+
+from estimator.rows.arrays import prepare
+from estimator.rows.cells import figure, lab_of, read_row, size_in_name
+from estimator.terms import Method, Recompute, Sharding
+
+BASE = {"source": "lab/code@1:README.md", "model": "llama3-8b", "task": "llm-pretrain", "gpu": "A100-SXM4-80GB"}
+
+
+def one(**cells):
+    prepared = prepare([BASE | cells])
+    assert prepared.errors == [""], prepared.errors
+    return prepared
+
+
+@pytest.mark.parametrize("cell", ["", "nan", "-3", "0", "inf", "eight", None])
+def test_figures_that_make_no_sense_are_blank(cell):
+    assert math.isnan(figure({"gpus": cell}, "gpus"))
+
+
+@pytest.mark.parametrize(
+    ("source", "lab"),
+    [
+        ("NVIDIA/NeMo@4c73f77670:docs/performance.md", "nvidia-nemo"),
+        ("NVIDIA-NeMo/Megatron-Bridge@1:docs/perf.md", "nvidia-nemo"),
+        ("mosaicml/examples@abc:README.md", "mosaicml"),
+        ("mlcommons/training_results_v4.0@1:Dell/results/x", "mlperf"),
+        ("https://github.com/pytorch/ao/issues/1", "pytorch/ao"),
+        ("https://example.org/blog", "example.org/blog"),
+    ],
+)
+def test_a_source_belongs_to_the_laboratory_of_its_repository(source, lab):
+    assert lab_of(source) == lab
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [("foo-13b", (13000, None)), ("bar-30b-a3b", (30000, 3000)), ("moe-8x7b", (56000, None)), ("plain", (None, None))],
+)
+def test_sizes_are_read_from_names(name, sizes):
+    found = [None if math.isnan(v) else v for v in size_in_name(name)]
+    assert tuple(found) == sizes
+
+
+def test_columns_that_would_give_the_answer_away_are_never_read():
+    told = one(gpus="8", throughput="1", mfu="0.9", notes="seq_len=99", tflops_per_gpu="500", mem_gib_per_gpu="9")
+    silent = one(gpus="8")
+    assert told.work.tokens == silent.work.tokens
+    assert np.array_equal(told.amount, silent.amount)
+
+
+def test_blank_sequence_lengths_are_training_lengths_never_the_context_limit():
+    assert one(model="llama4-scout-17b-16e").work.tokens[0] == 2048
+    tuned = one(task="llm-finetune", micro_batch="8")
+    assert 100 < tuned.work.tokens[0] < 600
+
+
+def test_batches_are_completed_from_what_is_stated():
+    both = one(gpus="8", micro_batch="2", global_batch="64", sharding="fsdp").layout
+    assert (both.micro_batch[0], both.grad_accum[0], both.data[0]) == (2, 4, 8)
+    small = one(gpus="8", micro_batch="16", global_batch="8", sharding="fsdp").layout
+    assert small.micro_batch[0] * small.data[0] == 8
+
+
+def test_layouts_that_ask_for_more_gpus_than_there_are_are_cut_down():
+    layout = one(gpus="4", tp="8", pp="4").layout
+    assert layout.tensor[0] * layout.pipeline[0] <= 4
+
+
+def test_a_model_that_cannot_fit_unsharded_is_sharded_and_recomputed_by_default():
+    layout = one(model="llama3-70b", gpus="64", micro_batch="4").layout
+    assert layout.sharding[0] == Sharding.ZERO3
+    assert layout.recompute[0] == Recompute.FULL
+
+
+def test_megatron_rows_without_degrees_are_cut_by_tensor_then_pipeline():
+    layout = one(model="gpt3-175b", gpus="128", framework="nemo-24.07").layout
+    assert layout.tensor[0] == 8
+    huge = one(model="megatron-gpt-1008b", gpus="512", framework="megatron-lm").layout
+    assert huge.pipeline[0] > 1
+
+
+def test_units_and_scope_turn_seconds_into_the_rows_own_figure():
+    cells = {"gpus": "8", "micro_batch": "1", "global_batch": "8", "seq_len": "1000"}
+    two = np.array([2.0])
+    assert one(**cells, unit="tokens/s").throughput(two)[0] == pytest.approx(4000)
+    assert one(**cells, unit="tokens/s", scope="per_gpu").throughput(two)[0] == pytest.approx(500)
+    assert one(**cells, unit="samples/s").throughput(two)[0] == pytest.approx(4)
+    assert one(**cells, unit="s/step").throughput(two)[0] == pytest.approx(2)
+    assert one(**cells, unit="ms/step").throughput(two)[0] == pytest.approx(2000)
+    assert one(**cells).units == ["tokens/s"]
+
+
+def test_throughput_and_seconds_are_each_others_inverse():
+    prepared = one(gpus="8", unit="ms/step")
+    assert prepared.seconds(prepared.throughput(np.array([3.0])))[0] == pytest.approx(3.0)
+
+
+def test_methods_follow_peft_then_task():
+    assert read_row(BASE | {"peft": "gptq-lora"}).method is Method.QLORA
+    assert read_row(BASE | {"peft": "lora"}).method is Method.LORA
+    assert read_row(BASE | {"task": "llm-finetune", "peft": "none"}).method is Method.FULL
+    assert read_row(BASE).method is Method.PRETRAIN
+
+
+def test_bf16_on_a_card_without_it_is_taken_at_the_fp32_rate():
+    assert read_row(BASE | {"gpu": "T4", "precision": "bf16"}).format == "fp32"
+
+
+def test_an_unknown_model_with_a_size_is_predicted_and_one_without_is_an_error():
+    prepared = prepare([BASE | {"model": "brand-new-9b"}, BASE | {"model": "brand-new"}, BASE | {"gpu": "RTX-9999"}])
+    assert prepared.rows[0].model.params_m == 9000
+    assert prepared.errors[0] == ""
+    assert "brand-new" in prepared.errors[1]
+    assert "RTX-9999" in prepared.errors[2]
+    assert prepared.index.tolist() == [0]
