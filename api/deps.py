@@ -59,22 +59,26 @@ def _without_files(workload: Workload) -> Workload:
     return workload
 
 
-def _settings(request: Request) -> Settings:
+# These look something up and nothing more. As coroutines they run where they are called; plain functions would each
+# wait for a thread of their own, which costs a cell more than its answer.
+
+
+async def _settings(request: Request) -> Settings:
     settings: Settings = request.app.state.settings
     return settings
 
 
-def _planners(request: Request) -> Planners:
+async def _planners(request: Request) -> Planners:
     planners: Planners = request.app.state.planners
     return planners
 
 
-def _prices(request: Request) -> Prices:
+async def _prices(request: Request) -> Prices:
     prices: Prices = request.app.state.prices
     return prices
 
 
-def _now(settings: Annotated[Settings, Depends(_settings)]) -> datetime:
+async def _now(settings: Annotated[Settings, Depends(_settings)]) -> datetime:
     return settings.clock()
 
 
