@@ -19,6 +19,7 @@ from estimator.planning.offered import GpuFilter, offered
 from estimator.planning.planner import market_of
 from estimator.planning.present import echo, entry_of
 from estimator.planning.repair import way_out
+from estimator.planning.steps import Told, silently
 from estimator.planning.ways import Ways, ways_of
 from estimator.request.sections import Constraints, split_gpu
 from estimator.request.workload import Workload
@@ -37,11 +38,13 @@ def estimate(
     offers: OfferTable | None = None,
     now: datetime | None = None,
     measured: Measured = (),
+    told: Told = silently,
 ) -> EstimateDocument:
     """The workload on each `GPU[:COUNT]` of `gpus` (default: `constraints.gpus`) and on each own machine, in order.
 
     A GPU that an offer has in that number is priced by the cheapest such offer (on-demand unless `constraints.markets`
-    says otherwise); any other is estimated from its datasheet and has no price. No count means one GPU.
+    says otherwise); any other is estimated from its datasheet and has no price. No count means one GPU. `told` hears
+    of each machine and may stop the work by raising.
 
     Raises WorkloadError when no hardware is named.
     """
@@ -60,6 +63,7 @@ def estimate(
     warnings: list[str] = [*job.warnings, *disagreeing]
     hints: list[str] = []
     for text in asked:
+        told("estimates", len(entries) + len(rejected), len(asked) + len(workload.own))
         name, count = split_gpu(text)
         match = resolve_gpu(name)
         if match.loose:
@@ -69,6 +73,7 @@ def estimate(
         ways = _ways_on(job, market, limits, wanted, own)
         _add(job, ways, text, moment, entries, rejected, hints)
     for machine in workload.own:
+        told("estimates", len(entries) + len(rejected), len(asked) + len(workload.own))
         alone = limits.model_copy(
             update={"clouds": ("own",), "markets": None, "instance_types": (escape(machine.name),)}
         )

@@ -21,6 +21,7 @@ from estimator.planning.machines import Kinds
 from estimator.planning.offered import GpuFilter, Offered, gpu_filter, offered
 from estimator.planning.present import echo, entry_of
 from estimator.planning.repair import way_out
+from estimator.planning.steps import Told, silently
 from estimator.planning.ways import Ways, alphabetical, ways_of
 from estimator.request.fields import Accelerators, Sort
 from estimator.request.run import SpotPolicy
@@ -42,13 +43,15 @@ def plan(
     offers: OfferTable | None = None,
     now: datetime | None = None,
     measured: Measured = (),
+    told: Told = silently,
 ) -> PlanDocument:
     """Rank every way to train `workload` on the market.
 
     `offers` is what can be rented (default: the shipped snapshot), `now` the moment that ages are counted to
     (default: the present; pass it for a reproducible document), `measured` rows of the user's own measurements (see
-    `own_measurements.checked`), which weigh most. A request that nothing satisfies comes back with no
-    plans, what was rejected by which reason, and the binding one.
+    `own_measurements.checked`), which weigh most. `told` hears each stage (see `steps.STAGES`) and may stop the work
+    by raising. A request that nothing satisfies comes back with no plans, what was rejected by which reason, and the
+    binding one.
 
     Raises WorkloadError for a request that cannot be understood, PricesUnavailable when no offer has a usable price.
 
@@ -62,6 +65,7 @@ def plan(
     own, disagreeing = with_stated(job, measured)
     gpus = gpu_filter(workload.constraints.gpus)
     open_offers = offered(market, workload.constraints, gpus)
+    told("offers", len(open_offers.table), len(market))
     document = PlanDocument(
         workload=echo(job),
         plans=[],
@@ -73,7 +77,7 @@ def plan(
         hints = [*_filter_hints(open_offers), *_accelerator_hints(gpus, workload.constraints)]
         return document.model_copy(update={"binding": open_offers.last, "hints": hints})
 
-    ways = ways_of(job, open_offers.table, gpus, own)
+    ways = ways_of(job, open_offers.table, gpus, own, told)
     rejected = open_offers.removed + ways.refused
     if not len(ways):
         reason = _binding_hardware(ways.refused)
@@ -95,7 +99,10 @@ def plan(
     ways = ways.select(kept)
     front = pareto_front(ways.hours, ways.cost)
     shown = shortlist(ways, ranking(ways, workload.options.sort), workload.options.top)
-    plans = [_entry(job, ways, int(row), rank, moment, bool(front[row])) for rank, row in enumerate(shown, start=1)]
+    plans = []
+    for rank, row in enumerate(shown, start=1):
+        told("plans", rank - 1, len(shown))
+        plans.append(_entry(job, ways, int(row), rank, moment, bool(front[row])))
     return document.model_copy(
         update={
             "plans": plans,

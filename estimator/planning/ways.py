@@ -15,6 +15,7 @@ from estimator.planning.evidence import Evidenced, Measured, evidence_of
 from estimator.planning.machines import Fleet, Kinds, fleet_of, kinds_of
 from estimator.planning.offered import GpuFilter, quota_gpus
 from estimator.planning.search import Found, search
+from estimator.planning.steps import Told, silently
 from estimator.risk.hazard import Hazards, hazards_of
 from estimator.risk.outcome import Outcome, Plain, outcome_of
 from estimator.runtime import checkpoint_hours, evaluation_share, staging, start_up, training_hours
@@ -70,10 +71,12 @@ class Ways:
         )
 
 
-def ways_of(job: Job, table: OfferTable, gpus: GpuFilter, measured: Measured = ()) -> Ways:
+def ways_of(job: Job, table: OfferTable, gpus: GpuFilter, measured: Measured = (), told: Told = silently) -> Ways:
     """Every offer of `table` with every number of nodes that can run the job, the cheapest place of each type only."""
     kinds, fleet = _hardware(job, table, gpus)
+    told("layouts", 0, len(fleet.kind))
     best = search(job, fleet)
+    told("evidence", 0, len(best.row))
     evidence = evidence_of(job, best, measured)
     most_gpus = quota_gpus(table, job.workload.constraints.quotas)
     cheapest, others = _cheapest_places(table, most_gpus)
@@ -97,6 +100,7 @@ def ways_of(job: Job, table: OfferTable, gpus: GpuFilter, measured: Measured = (
     hazards = _hazards(job, table, offer, best.gpus[found], nodes)
     extras = {cloud: extras_of(job, cloud) for cloud in table.names["cloud"]}
     limits = job.workload.constraints
+    told("chance", 0, len(offer))
     plain = Plain(
         training=training,
         slow=evidence.low[found],
