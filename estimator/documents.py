@@ -198,6 +198,16 @@ class FrontierPoint(_Document):
     cost_usd: float
 
 
+class ClosestDocument(_Document):
+    """The machine on which a workload that fits nowhere lacks least memory, and what would lie in its GPUs."""
+
+    gpu: str
+    gpus: float
+    nodes: int
+    layout: LayoutDocument
+    memory_gib: MemoryDocument
+
+
 class PlanDocument(Frames, _Document):
     """Ranked plans, or the reason why none exists."""
 
@@ -211,6 +221,7 @@ class PlanDocument(Frames, _Document):
     assumptions: list[str] = Field(default_factory=list)
     warnings: list[str] = Field(default_factory=list)
     hints: list[str] = Field(default_factory=list, description="what would make a refused workload possible")
+    closest: ClosestDocument | None = Field(default=None, description="where memory binds: what lacks least of it")
     policies: list[PolicyDocument] = Field(
         default_factory=list, description="what to do about interruptions, for the best spot plan shown"
     )

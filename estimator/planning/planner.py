@@ -15,6 +15,7 @@ from benchmarks_db.gpus import gpus as all_gpus
 from estimator.documents import FrontierPoint, Interval, PlanDocument, PlanEntry, PolicyDocument
 from estimator.following.own_measurements import with_stated
 from estimator.job import Job, job_of
+from estimator.planning.closest import closest
 from estimator.planning.evidence import Measured
 from estimator.planning.explain import explained
 from estimator.planning.machines import Kinds
@@ -81,13 +82,16 @@ def plan(
     rejected = open_offers.removed + ways.refused
     if not len(ways):
         reason = _binding_hardware(ways.refused)
+        nearest = closest(job, ways.fleet.hardware) if reason == "memory" else None
         if reason in MEMORY_REASONS:
             hints = way_out(
                 job, ways.kinds.hardware, ways.fleet.hardware, {r for r in ways.refused if r in MEMORY_REASONS}
             )
         else:
             hints = _precision_hints(ways.kinds)
-        return document.model_copy(update={"rejected": dict(rejected), "binding": reason, "hints": hints})
+        return document.model_copy(
+            update={"rejected": dict(rejected), "binding": reason, "hints": hints, "closest": nearest}
+        )
 
     ways, overflowing = _without_overflow(ways)
     rejected = rejected + Counter({"memory": overflowing} if overflowing else {})

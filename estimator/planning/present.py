@@ -19,7 +19,8 @@ from estimator.documents import (
 )
 from estimator.energy import energy_of
 from estimator.job import Job
-from estimator.memory import COMPONENTS, TIGHT, UNKNOWN, VERDICTS
+from estimator.layout import Layout
+from estimator.memory import COMPONENTS, TIGHT, UNKNOWN, VERDICTS, MemoryAccount
 from estimator.performance import BOUNDS
 from estimator.planning.evidence import evidence_document
 from estimator.planning.search import Found
@@ -99,7 +100,7 @@ def entry_of(job: Job, ways: Ways, row: int, now: datetime) -> dict[str, Any]:
         "gpu": str(np.asarray(found.hardware.gpu)[at]),
         "gpus": gpus,
         "nodes": nodes,
-        "layout": layout_of(found, at),
+        "layout": layout_document(found.layout, at),
         "throughput": Throughput(value=samples * job.sample_positions, unit=f"{job.training.unit}/s"),
         "step_ms": step * 1e3,
         "steps": job.steps,
@@ -117,7 +118,7 @@ def entry_of(job: Job, ways: Ways, row: int, now: datetime) -> dict[str, Any]:
         if job.workload.bill.energy
         else None,
         "price": price,
-        "memory_gib": memory_of(found, at),
+        "memory_gib": memory_document(found.memory, _at(found.hardware.capacity_gib, at), int(found.verdict[at]), at),
         "evidence": evidence_document(evidence, at),
         "warnings": cautions(job, ways, row, offer, price),
     }
@@ -180,9 +181,8 @@ def _interval(outcome: Outcome, what: str, row: int) -> Interval:
     return Interval(**{q: float(getattr(outcome, f"{what}_{q}")[row]) for q in ("p10", "p50", "p90")})
 
 
-def layout_of(found: Found, row: int) -> LayoutDocument:
+def layout_document(layout: Layout, row: int) -> LayoutDocument:
     """How the job is divided."""
-    layout = found.layout
     data, context = int(_at(layout.data, row)), int(_at(layout.context, row))
     sharding = _SHARDINGS[int(_at(layout.sharding, row))]
     if sharding is ShardingKind.DDP and data * context == 1:
@@ -200,28 +200,27 @@ def layout_of(found: Found, row: int) -> LayoutDocument:
     )
 
 
-def memory_of(found: Found, row: int) -> MemoryDocument:
-    """What one GPU holds, by component."""
-    used, sigma = _known(np.atleast_1d(found.memory.used)[row]), _at(found.memory.sigma, row)
-    capacity = _at(found.hardware.capacity_gib, row)
+def memory_document(memory: MemoryAccount, capacity: float, verdict: int, row: int) -> MemoryDocument:
+    """What one GPU holds, by component, against the GiB that software can allocate."""
+    used, sigma = _known(np.atleast_1d(memory.used)[row]), _at(memory.sigma, row)
     return MemoryDocument(
         used=used,
         capacity=capacity,
-        verdict=Verdict(VERDICTS[int(found.verdict[row])]),
+        verdict=Verdict(VERDICTS[verdict]),
         margin=None if used is None else capacity - used,
         probability=None if used is None or not sigma > 0 else 0.5 * (1.0 + erf((capacity - used) / sigma / sqrt(2.0))),
-        parts={} if used is None else {name: _at(getattr(found.memory, name), row) for name in COMPONENTS},
-        phases={} if used is None else _phases(found, row),
+        parts={} if used is None else {name: _at(getattr(memory, name), row) for name in COMPONENTS},
+        phases={} if used is None else _phases(memory, row),
     )
 
 
-def _phases(found: Found, row: int) -> dict[str, float]:
+def _phases(memory: MemoryAccount, row: int) -> dict[str, float]:
     """GiB per GPU at the worst moment of each phase of a step, from the components of the account.
 
     backward: everything; optimizer: activations and logits are gone; evaluation: no gradients and no stored
     activations, logits of the same micro-batch; checkpoint: as the optimizer step (states are written shard by shard).
     """
-    part = {name: _at(getattr(found.memory, name), row) for name in COMPONENTS}
+    part = {name: _at(getattr(memory, name), row) for name in COMPONENTS}
     whole = sum(part.values())
     moving = part["activations"] + part["logits"]
     held = whole - part["activations"]
