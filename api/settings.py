@@ -1,16 +1,27 @@
-"""How is this server set up? The only place of `api` where the environment and the clock are read."""
+"""How is this server set up? Here alone does `api` read the environment, the file of settings and the clock.
+
+Flags of `estimator serve` win over the file, the file over the environment, the environment over the defaults.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import tomllib
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from platformdirs import user_data_dir
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from benchmarks_db.errors import WorkloadError
+
+FILE = "ESTIMATOR_SETTINGS_FILE"
+FLAGS = "ESTIMATOR_SERVE_FLAGS"  # written by `estimator serve` for its own workers: what was said on the command line
 
 
 class Settings(BaseSettings):
@@ -18,8 +29,21 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="ESTIMATOR_", env_ignore_empty=True, extra="ignore", frozen=True)
 
+    host: str = Field("127.0.0.1", description="address to listen on")
+    port: int = Field(8000, ge=0, le=65535, description="port to listen on; 0: a free one")
+    workers: int = Field(1, ge=1, le=256, description="processes that serve")
+    shutdown_seconds: float = Field(30.0, gt=0, description="requests under way may take this long after SIGTERM")
     data_dir: Path | None = Field(None, description="folder for prices and measurements; none: the user data directory")
-    database_url: str | None = Field(None, description="price store; none: SQLite in the data directory")
+    database_url: str | None = Field(
+        None, repr=False, description="database of prices, keys and measurements; none: SQLite in the data directory"
+    )
+    redis_url: SecretStr | None = Field(
+        None, description="Redis that replicas share for rates and answers; none: each process has its own"
+    )
+    cache_seconds: float = Field(3600.0, gt=0, description="an answer is kept in Redis for this long")
+    look_again_seconds: float = Field(2.0, ge=0, description="prices read from the database are used for this long")
+    refresh_minutes: float = Field(0.0, ge=0, description="prices are fetched this often, by one process; 0: never")
+    refresh_clouds: str = Field("", description="clouds that are asked, separated by commas; empty: all")
     fresh_on_demand_hours: float = Field(168.0, gt=0, description="a fetched on-demand price is live until this age")
     fresh_spot_hours: float = Field(1.0, gt=0, description="a fetched spot price is live until this age")
     offline: bool = Field(False, description="use only the price snapshot that ships with the package")
@@ -38,9 +62,20 @@ class Settings(BaseSettings):
         "auto", description="API keys: auto = needed unless both ends of the connection are on this machine"
     )
     rate_per_minute: int = Field(120, ge=0, description="requests a minute from one address without a key; 0: no limit")
+    cell_rate_per_minute: int = Field(
+        3000, ge=0, description="requests for cells a minute from one address or with one key; 0: no limit"
+    )
     key_rate_per_minute: int = Field(1200, ge=0, description="requests a minute with one key; 0: no limit")
     cors_origins: str = Field("", description="origins whose pages may call the API, separated by commas; `*`: all")
     allowed_hosts: str = Field("", description="host names this server answers to, separated by commas; empty: all")
+    log_format: Literal["auto", "json", "console"] = Field(
+        "auto", description="lines of the log: auto = for people on a terminal, JSON elsewhere"
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="the least that is logged")
+    metrics: Literal["key", "open", "off"] = Field(
+        "key", description="/metrics: key = as every other path (scope `read`), open = to all who reach the port"
+    )
+    tracing: bool = Field(False, description="send OpenTelemetry traces (extra `tracing`; `OTEL_*` say where to)")
 
     @field_validator("now")
     @classmethod
@@ -68,11 +103,33 @@ class Settings(BaseSettings):
         return self.now or datetime.now(UTC)
 
 
-def from_environment() -> Settings:
-    """The settings of the environment; WorkloadError naming the variable where one cannot be used."""
+def from_environment(**flags: Any) -> Settings:
+    """The settings of flags, file and environment; WorkloadError naming the one that cannot be used."""
+    file = _file(os.environ.get(FILE, "").strip())
+    given = file | json.loads(os.environ.get(FLAGS) or "{}") | flags
     try:
-        return Settings()
+        return Settings(**given)
     except ValidationError as error:
         first = error.errors()[0]
-        name = "ESTIMATOR_" + "_".join(map(str, first["loc"])).upper()
-        raise WorkloadError(first["msg"], field=name, value=first["input"]) from None
+        key = "_".join(map(str, first["loc"]))
+        name = f"{os.environ[FILE]}: {key}" if key in file else f"ESTIMATOR_{key.upper()}"
+        value = None if key.endswith("_url") else first["input"]  # it may hold a password
+        raise WorkloadError(first["msg"], field=name, value=value) from None
+
+
+def _file(path: str) -> Mapping[str, Any]:
+    """The TOML file of settings, its keys checked; empty where none is named."""
+    if not path:
+        return {}
+    try:
+        with Path(path).expanduser().open("rb") as stream:
+            found = tomllib.load(stream)
+    except OSError as error:
+        raise WorkloadError(f"cannot be read: {error.strerror}", field=FILE, value=path) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise WorkloadError(f"is not TOML: {error}", field=FILE, value=path) from None
+    for key in found:
+        if key not in Settings.model_fields:
+            near = get_close_matches(key, Settings.model_fields, n=3)
+            raise WorkloadError(f"{path} has a setting that does not exist", field=key, value=key, nearest=near)
+    return found
