@@ -31,6 +31,10 @@ class OfferRow(BaseModel):
     state: PriceState
     ranked: bool = Field(description="whether plans may use it")
     note: str | None = Field(description="why the price is stale or the offer is not ranked")
+    list_price_usd_per_hour: float | None = Field(None, description="what the list says, where one pays otherwise")
+    term_hours: float | None = Field(None, description="length of a commitment, or fixed time of a prepaid block")
+    break_even_hours: float | None = Field(None, description="use within the term beyond which on demand is dearer")
+    upfront_usd: float | None = Field(None, description="paid before a prepaid block begins, for one instance")
 
 
 class Measured(BaseModel):

@@ -71,6 +71,9 @@ class Offer:
     `price_usd_per_hour` is None when nobody knows it (`state` is then `unpriced`); 0 is legal on own machines only.
     `region` is None where no region is known to sell the type. `observed_at` is when a source last stated the price.
     `ranked` is False for what is listed and must not be planned with; `note` says why, or why the price is stale.
+    `list_price_usd_per_hour` is what the cloud asks of everybody, where this customer pays otherwise. `term_hours` is
+    how long a commitment runs (`reserved`) or the fixed time that is paid up front (`block`); used for more than
+    `break_even_hours` of it, the offer is cheaper than the same machine on demand.
     """
 
     cloud: str
@@ -87,6 +90,16 @@ class Offer:
     state: PriceState
     ranked: bool = True
     note: str = ""
+    list_price_usd_per_hour: float | None = None
+    term_hours: float | None = None
+    break_even_hours: float | None = None
+
+    @property
+    def upfront_usd(self) -> float | None:
+        """What one instance of a prepaid block costs before it starts; None for what is paid as it is used."""
+        if self.market is not Market.BLOCK or self.price_usd_per_hour is None or self.term_hours is None:
+            return None
+        return self.price_usd_per_hour * self.term_hours
 
     def document(self) -> dict[str, object]:
         """The offer as CONTRACT.md prints it (JSON types only, UTC times ending in Z)."""
@@ -105,6 +118,10 @@ class Offer:
             "state": self.state.value,
             "ranked": self.ranked,
             "note": self.note or None,
+            "list_price_usd_per_hour": self.list_price_usd_per_hour,
+            "term_hours": self.term_hours,
+            "break_even_hours": self.break_even_hours,
+            "upfront_usd": self.upfront_usd,
         }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ from pricing.market import Offer as Offer
 from pricing.market import PriceState as PriceState
 from pricing.market import iso as iso
 
+if TYPE_CHECKING:
+    from pricing.sources.overrides import Overrides
+
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]
 Mask = NDArray[np.bool_]
@@ -31,6 +34,7 @@ Texts = NDArray[np.object_]
 
 TEXT_COLUMNS = ("cloud", "region", "zone", "zone_id", "instance_type", "market", "source", "state", "note")
 TYPE_TEXTS = ("cloud", "instance_type", "gpu", "rdma", "gpu_interconnect", "accelerator")
+TERMS = ("list_usd_per_hour", "term_hours", "break_even_hours")
 TYPE_NUMBERS = ("gpus", "gpu_mem_gib", "vcpus", "mem_gib", "local_ssd_gb", "network_gbps")
 
 
@@ -90,6 +94,15 @@ class OfferTable:
     type_index: Codes
     types: InstanceTable
     warnings: tuple[str, ...] = field(default=())
+    # What only negotiated, committed and prepaid offers have (see `Offer`); nan elsewhere, left out = nan everywhere.
+    list_usd_per_hour: Floats = field(default_factory=lambda: np.empty(0))
+    term_hours: Floats = field(default_factory=lambda: np.empty(0))
+    break_even_hours: Floats = field(default_factory=lambda: np.empty(0))
+
+    def __post_init__(self) -> None:
+        for name in TERMS:
+            if len(getattr(self, name)) != len(self):
+                object.__setattr__(self, name, np.full(len(self), math.nan))
 
     def __len__(self) -> int:
         return len(self.usd_per_hour)
@@ -208,6 +221,9 @@ class OfferTable:
             observed=self.observed[rows],
             ranked=self.ranked[rows],
             type_index=self.type_index[rows],
+            list_usd_per_hour=self.list_usd_per_hour[rows],
+            term_hours=self.term_hours[rows],
+            break_even_hours=self.break_even_hours[rows],
         )
 
     def offer(self, row: int) -> Offer:
@@ -217,6 +233,7 @@ class OfferTable:
         gpus, usd, seen = (
             float(a) for a in (self.types.numbers["gpus"][kind], self.usd_per_hour[row], self.observed[row])
         )
+        listed, term, even = (None if math.isnan(v := getattr(self, name)[row]) else float(v) for name in TERMS)
         return Offer(
             cloud=text["cloud"],
             region=text["region"] or None,
@@ -232,6 +249,9 @@ class OfferTable:
             state=PriceState(text["state"]),
             ranked=bool(self.ranked[row]),
             note=text["note"],
+            list_price_usd_per_hour=listed,
+            term_hours=term,
+            break_even_hours=even,
         )
 
     def offers(self) -> list[Offer]:
@@ -268,15 +288,22 @@ def table_of(
     facts = extended(facts, [InstanceType(*key, o.gpu, o.gpus_per_node) for key, o in bare.items()])
     encoded = {name: encode([getattr(offer, name) or "" for offer in offers]) for name in TEXT_COLUMNS}
     nan = math.nan
+
+    def numbers(name: str) -> Floats:
+        return np.array([nan if (v := getattr(o, name)) is None else v for o in offers], dtype=np.float64)
+
     return OfferTable(
         codes={name: codes for name, (codes, _) in encoded.items()},
         names={name: names for name, (_, names) in encoded.items()},
-        usd_per_hour=np.array([nan if (p := o.price_usd_per_hour) is None else p for o in offers], dtype=np.float64),
+        usd_per_hour=numbers("price_usd_per_hour"),
         observed=np.array([o.observed_at.timestamp() if o.observed_at else nan for o in offers], dtype=np.float64),
         ranked=np.array([o.ranked for o in offers], dtype=bool),
         type_index=np.array([facts.position[o.cloud, o.instance_type] for o in offers], dtype=np.int32),
         types=facts,
         warnings=warnings,
+        list_usd_per_hour=numbers("list_price_usd_per_hour"),
+        term_hours=numbers("term_hours"),
+        break_even_hours=numbers("break_even_hours"),
     )
 
 
@@ -317,6 +344,7 @@ def concatenate(tables: Sequence[OfferTable]) -> OfferTable:
         type_index=np.concatenate(index),
         types=types,
         warnings=tuple(w for t in tables for w in t.warnings),
+        **{name: np.concatenate([getattr(t, name) for t in tables]) for name in TERMS},
     )
 
 
@@ -342,13 +370,14 @@ def current_offers(
     accelerators: Literal["gpu", "any"] = "gpu",
     freshness: Freshness = Freshness(),
     as_of: datetime | None = None,
+    overrides: Overrides | None = None,
 ) -> OfferTable:
     """Every current offer: the store's where a (cloud, region, market) has been fetched, else the shipped snapshot's.
 
     Reads only what is stored or shipped, whatever `offline` says; it only words the hint of a warning. Rows that must
     not be planned with (unpriced, or shipped prices a year older than the newest of their cloud and market) have
     `ranked` False. `accelerators="gpu"` leaves out Trainium and TPU machines. `as_of` gives the offers as they were
-    known at an earlier moment (ages then count to it).
+    known at an earlier moment (ages then count to it). `overrides` lays what one customer pays over the list prices.
 
     Raises PricesUnavailable when `max_age_hours` leaves nothing to rank.
     """
@@ -365,6 +394,10 @@ def current_offers(
             fetched, scopes = store.table_as_of(as_of, freshness=freshness)
         if scopes:
             table = concatenate([_without(table, scopes), replace(fetched, warnings=_stale(fetched, now, freshness))])
+    if overrides is not None:
+        from pricing.sources.overrides import apply_overrides
+
+        table = apply_overrides(table, overrides, now=now)
     if accelerators == "gpu":
         table = table.select(table.where_type("accelerator", lambda kind: kind == "gpu"))
     if max_age_hours is not None:

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from estimator.cli.errors import DONE, PARTLY, complain
-from estimator.cli.flags import FormatOption, MaxAgeOption, OfflineOption, OutputOption, PlainOption, surroundings
+from estimator.cli.flags import (
+    FormatOption,
+    MaxAgeOption,
+    OfflineOption,
+    OutputOption,
+    OverridesOption,
+    PlainOption,
+    surroundings,
+)
 from estimator.cli.numbers import UNKNOWN, figure, hours, usd
 from estimator.cli.output import Column, as_csv, as_json, as_table, chosen_format, emit, printable
 from estimator.cli.request_flags import takes_request, workload_of
@@ -35,6 +43,7 @@ def diff(
     format: FormatOption = None,
     output: OutputOption = None,
     max_age: MaxAgeOption = None,
+    overrides: OverridesOption = None,
     offline: OfflineOption = False,
     no_color: PlainOption = False,
 ) -> int:
@@ -44,7 +53,7 @@ def diff(
     """
     from estimator.planning.diff import difference
 
-    here = surroundings(offline=offline, no_color=no_color, output=output)
+    here = surroundings(offline=offline, no_color=no_color, output=output, overrides=overrides)
     how = chosen_format(format, output)
     allowed = _share(max_increase) if max_increase is not None else None
     documents = [_document(path, request, here, max_age) for path in (before, after)]

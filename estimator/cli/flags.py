@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from estimator.cli.settings import Settings, settings
+from estimator.cli.settings import Settings, overrides_file, settings
 
 FormatOption = Annotated[
     str | None,
@@ -27,14 +27,27 @@ MaxAgeOption = Annotated[
     typer.Option("--max-age", metavar="DURATION", help="Use no price older than this: 48h, 7d.", show_default=False),
 ]
 
+OverridesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--overrides",
+        metavar="FILE",
+        help="What you pay otherwise than the list says (YAML); none: list prices.",
+        show_default=False,
+    ),
+]
 
-def surroundings(*, offline: bool = False, no_color: bool = False, output: Path | None = None) -> Settings:
+
+def surroundings(
+    *, offline: bool = False, no_color: bool = False, output: Path | None = None, overrides: str | None = None
+) -> Settings:
     """The environment's settings with the shared flags laid over them."""
     found = settings()
     to_file = output is not None and str(output) != "-"
     return replace(
         found,
         offline=found.offline or offline,
+        overrides=found.overrides if overrides is None else overrides_file(overrides, found.data_dir),
         color=found.color and not no_color and not to_file,
         width=None if to_file else found.width,
     )

@@ -10,8 +10,8 @@ import typer
 from estimator.cli.catalogue import listing
 from estimator.cli.errors import note
 from estimator.cli.flags import FormatOption, OutputOption, PlainOption, surroundings
-from estimator.cli.offers import store_url
 from estimator.cli.output import Column
+from estimator.cli.prices_in_use import store_url
 from estimator.request.quantities import parse_hours
 
 if TYPE_CHECKING:

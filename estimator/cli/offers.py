@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import math
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,16 +11,22 @@ import typer
 
 from benchmarks_db.errors import UnknownName, WorkloadError
 from estimator.cli.errors import note
-from estimator.cli.flags import FormatOption, MaxAgeOption, OfflineOption, OutputOption, PlainOption, surroundings
+from estimator.cli.flags import (
+    FormatOption,
+    MaxAgeOption,
+    OfflineOption,
+    OutputOption,
+    OverridesOption,
+    PlainOption,
+    surroundings,
+)
 from estimator.cli.output import as_csv, as_json, as_table, chosen_format, emit
+from estimator.cli.prices_in_use import market_in_use
 from estimator.cli.settings import Settings
-from estimator.request.quantities import parse_hours
 
 if TYPE_CHECKING:
     from pricing.offers import OfferTable
-    from pricing.store import Store
 
-DATABASE = "prices.db"
 CloudsOption = Annotated[
     list[str] | None, typer.Option("--cloud", help="aws, gcp or azure; may be given again.", show_default=False)
 ]
@@ -34,21 +40,6 @@ MarketOption = Annotated[
 AsOfOption = Annotated[
     str | None, typer.Option("--as-of", metavar="DATE", help="As known at this date (ISO 8601).", show_default=False)
 ]
-
-
-# --- where prices are kept ------------------------------------------------------------------------------------------
-
-
-def store_url(here: Settings) -> str:
-    """The price database of these surroundings: ESTIMATOR_DATABASE_URL, else a file in the data directory."""
-    return here.database_url or str(here.data_dir / DATABASE)
-
-
-def store_to_read(here: Settings) -> Store | None:
-    """The price database if there is one yet."""
-    from pricing.store import open_store
-
-    return open_store(store_url(here))
 
 
 def date_of(text: str, field: str) -> datetime:
@@ -77,53 +68,62 @@ def market_name(text: str | None) -> str | None:
 
 
 def offers_command(
+    what: Annotated[
+        str | None,
+        typer.Argument(metavar="[GPU[:COUNT]|INSTANCE]", help="H100:8, p5.48xlarge, a2-*", show_default=False),
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="Unpriced types and unknown GPUs too.")] = False,
     cloud: CloudsOption = None,
     region: RegionsOption = None,
     gpu: Annotated[str | None, typer.Option("--gpu", "-g", metavar="GPU[:COUNT]", show_default=False)] = None,
     instance: Annotated[str | None, typer.Option("--instance", help="A name or a pattern.", show_default=False)] = None,
     market: MarketOption = None,
-    accelerators: Annotated[str, typer.Option("--accelerators", help="gpu, or any (Trainium, TPU).")] = "gpu",
+    accelerators: Annotated[
+        str | None, typer.Option("--accelerators", help="gpu, or any (Trainium, TPU).", show_default="gpu")
+    ] = None,
     as_of: AsOfOption = None,
     max_age: MaxAgeOption = None,
+    overrides: OverridesOption = None,
     offline: OfflineOption = False,
     format: FormatOption = None,
     output: OutputOption = None,
     no_color: PlainOption = False,
 ) -> None:
-    """List what can be rented now, with price, source and age."""
+    """List what can be rented now, with price, source and age; cheapest first when a GPU or instance is named."""
     from pricing.offers import listed
 
-    here = surroundings(offline=offline, no_color=no_color, output=output)
-    table = offers_of(here, accelerators=accelerators, as_of=as_of, max_age=max_age)
-    table = narrowed(table, cloud, region, gpu, instance, market)
-    print_offers([o.document() for o in listed(table, every=every)], here, format, output)
+    here = surroundings(offline=offline, no_color=no_color, output=output, overrides=overrides)
+    kinds = accelerators or ("gpu" if what is None else "any")
+    table = offers_of(here, accelerators=kinds, as_of=as_of, max_age=max_age)
+    if what is not None:
+        named = _is_instance(table, what)
+        table = narrowed(table, None, None, None if named else what, what if named else None, None)
+    rows = listed(narrowed(table, cloud, region, gpu, instance, market), every=every)
+    if what is not None:
+        rows.sort(key=lambda o: (o.price_usd_per_hour or math.inf, o.cloud, o.region or "", o.zone or ""))
+    print_offers([o.document() for o in rows], here, format, output)
+
+
+def _is_instance(table: OfferTable, what: str) -> bool:
+    """Whether the text is the name or a pattern of instance types (else it names a GPU)."""
+    from fnmatch import fnmatchcase
+
+    glob = what.casefold()
+    return any(fnmatchcase(name.casefold(), glob) for name in table.names["instance_type"])
 
 
 def offers_of(
     here: Settings, *, accelerators: str = "gpu", as_of: str | None = None, max_age: str | None = None
 ) -> OfferTable:
-    """The offers of this moment (or as of a date) from the store and the snapshot; stale ones are told on stderr.
+    """The offers of this moment (or as of a date) for a listing; warnings are told on standard error.
 
     With `max_age` the rows that are too old are left out; PricesUnavailable when none remains.
     """
-    from pricing.offers import Freshness, current_offers
-
-    if accelerators not in ("gpu", "any"):
-        raise UnknownName("kind of accelerators", accelerators, ["gpu", "any"], field="--accelerators")
-    hours = parse_hours(max_age, field="--max-age") if max_age is not None else None
-    table = current_offers(
-        now=here.now,
-        store=store_to_read(here),
-        max_age_hours=hours,
-        offline=here.offline,
-        accelerators="any" if accelerators == "any" else "gpu",
-        freshness=Freshness.from_environment(os.environ),
-        as_of=date_of(as_of, "--as-of") if as_of else None,
-    )
+    moment = date_of(as_of, "--as-of") if as_of else None
+    table = market_in_use(here, accelerators=accelerators, as_of=moment, max_age=max_age)
     for warning in table.warnings:
         note(f"warning: {warning}")
-    return table.select(table.ranked | (table.usd_per_hour != table.usd_per_hour)) if hours is not None else table
+    return table.select(table.ranked | (table.usd_per_hour != table.usd_per_hour)) if max_age is not None else table
 
 
 def narrowed(
@@ -175,6 +175,6 @@ def print_offers(rows: list[dict[str, Any]], here: Settings, format: str | None,
     elif how == "csv":
         emit(as_csv(rows, list(rows[0]) if rows else []), output)
     else:
-        emit(as_table(rows, offer_columns(here.now), how, here), output)
+        emit(as_table(rows, offer_columns(here.now, rows), how, here), output)
         if not rows:
             note("no offers match")

@@ -10,7 +10,15 @@ import typer
 
 from benchmarks_db.errors import WorkloadError
 from estimator.cli.errors import DONE, NO_PLAN, complain, note
-from estimator.cli.flags import FormatOption, MaxAgeOption, OfflineOption, OutputOption, PlainOption, surroundings
+from estimator.cli.flags import (
+    FormatOption,
+    MaxAgeOption,
+    OfflineOption,
+    OutputOption,
+    OverridesOption,
+    PlainOption,
+    surroundings,
+)
 from estimator.cli.output import as_csv, chosen_format, emit
 from estimator.cli.request_flags import takes_request, workload_of
 
@@ -41,6 +49,7 @@ def plan(
     format: FormatOption = None,
     output: OutputOption = None,
     max_age: MaxAgeOption = None,
+    overrides: OverridesOption = None,
     offline: OfflineOption = False,
     no_color: PlainOption = False,
 ) -> int:
@@ -48,7 +57,7 @@ def plan(
 
     Exit 3 when nothing satisfies the request, 4 when there is no usable price.
     """
-    here = surroundings(offline=offline, no_color=no_color, output=output)
+    here = surroundings(offline=offline, no_color=no_color, output=output, overrides=overrides)
     how = chosen_format(format, output, also=() if solve_for is not None else ("xlsx",))
     if how == "xlsx" and (output is None or str(output) == "-"):
         raise WorkloadError("a workbook goes into a file: -o plan.xlsx", field="--output")
@@ -79,6 +88,7 @@ def estimate(
     format: FormatOption = None,
     output: OutputOption = None,
     max_age: MaxAgeOption = None,
+    overrides: OverridesOption = None,
     offline: OfflineOption = False,
     no_color: PlainOption = False,
 ) -> int:
@@ -86,7 +96,7 @@ def estimate(
 
     Exit 3 when none of it can run the workload.
     """
-    here = surroundings(offline=offline, no_color=no_color, output=output)
+    here = surroundings(offline=offline, no_color=no_color, output=output, overrides=overrides)
     how = chosen_format(format, output)
     workload = workload_of(file, request)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from estimator.cli.numbers import UNKNOWN, figure
 from estimator.cli.output import Column
@@ -36,8 +36,24 @@ def age(moment: datetime | str | None, now: datetime) -> str:
     return f"{hours:.0f} h" if hours < 72 else f"{hours / 24:.0f} d"
 
 
-def offer_columns(now: datetime) -> tuple[Column, ...]:
-    """Columns of offer documents."""
+def short_source(text: str) -> str:
+    """The beginning of a source, and in full what became of its price.
+
+    >>> short_source("aws:pricing | negotiated -12% (EDP)")
+    'aws:pricing | negotiated -12% (EDP)'
+    """
+    head, mark, tail = text.partition(" | ")
+    return head[:40] + mark + tail
+
+
+def offer_columns(now: datetime, rows: Sequence[Mapping[str, Any]]) -> tuple[Column, ...]:
+    """Columns of offer documents; those of negotiated and committed prices only where there are any."""
+    negotiated = (
+        ("list_price_usd_per_hour", Column("list", lambda r: usd(r["list_price_usd_per_hour"]), right=True)),
+        ("term_hours", Column("term h", lambda r: figure(r["term_hours"]), right=True)),
+        ("break_even_hours", Column("cheaper after h", lambda r: figure(r["break_even_hours"]), right=True)),
+        ("upfront_usd", Column("upfront USD", lambda r: figure(r["upfront_usd"]), right=True)),
+    )
     return (
         Column("cloud", lambda r: r["cloud"]),
         Column("region", lambda r: r["region"] or UNKNOWN),
@@ -46,9 +62,10 @@ def offer_columns(now: datetime) -> tuple[Column, ...]:
         Column("GPUs", lambda r: f"{figure(r['gpus_per_node'])} x {r['gpu'] or UNKNOWN}"),
         Column("market", lambda r: r["market"]),
         Column("USD/h", lambda r: usd(r["price_usd_per_hour"]), right=True),
+        *(column for name, column in negotiated if any(row[name] is not None for row in rows)),
         Column("state", lambda r: r["state"]),
         Column("age", lambda r: age(r["observed_at"], now), right=True),
-        Column("source", lambda r: r["source"][:40]),
+        Column("source", lambda r: short_source(r["source"])),
         Column("note", lambda r: r["note"] or ""),
     )
 

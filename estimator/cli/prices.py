@@ -17,21 +17,18 @@ import typer
 from benchmarks_db.errors import WorkloadError
 from estimator.cli.catalogue import listing
 from estimator.cli.errors import PARTLY, note
-from estimator.cli.flags import FormatOption, MaxAgeOption, OfflineOption, OutputOption, PlainOption, surroundings
+from estimator.cli.flags import FormatOption, OfflineOption, OutputOption, PlainOption, surroundings
 from estimator.cli.offers import (
-    AsOfOption,
     CloudsOption,
     MarketOption,
     RegionsOption,
     market_name,
     narrowed,
+    offers_command,
     offers_of,
-    print_offers,
-    store_to_read,
-    store_url,
 )
-from estimator.cli.offers import offers_command as offers_command
 from estimator.cli.output import as_csv, as_json, as_table, chosen_format, emit
+from estimator.cli.prices_in_use import store_to_read, store_url
 from estimator.cli.settings import Settings
 from estimator.request.quantities import parse_hours
 
@@ -48,31 +45,7 @@ def _now(here: Settings) -> Callable[[], datetime]:
     return (lambda: here.now) if os.environ.get("ESTIMATOR_NOW", "").strip() else (lambda: datetime.now(UTC))
 
 
-@app.command()
-def show(
-    what: Annotated[str, typer.Argument(metavar="GPU[:COUNT]|INSTANCE", help="H100:8, p5.48xlarge, a2-*")],
-    cloud: CloudsOption = None,
-    region: RegionsOption = None,
-    market: MarketOption = None,
-    as_of: AsOfOption = None,
-    max_age: MaxAgeOption = None,
-    offline: OfflineOption = False,
-    format: FormatOption = None,
-    output: OutputOption = None,
-    no_color: PlainOption = False,
-) -> None:
-    """Show the prices of a GPU or an instance type, cheapest first."""
-    from fnmatch import fnmatchcase
-
-    from pricing.offers import listed
-
-    here = surroundings(offline=offline, no_color=no_color, output=output)
-    table = offers_of(here, accelerators="any", as_of=as_of, max_age=max_age)
-    glob = what.casefold()
-    named = any(fnmatchcase(name.casefold(), glob) for name in table.names["instance_type"])
-    table = narrowed(table, cloud, region, None if named else what, what if named else None, market)
-    rows = sorted(listed(table), key=lambda o: (o.price_usd_per_hour, o.cloud, o.region or "", o.zone or ""))
-    print_offers([o.document() for o in rows], here, format, output)
+app.command("show")(offers_command)
 
 
 # --- refresh --------------------------------------------------------------------------------------------------------
@@ -397,7 +370,7 @@ def diff(
     from estimator.cli.price_views import CHANGE_COLUMNS
     from pricing.store_queries import differences
 
-    here = surroundings(no_color=no_color, output=output)
+    here = surroundings(no_color=no_color, output=output, overrides="none")
     tables = [
         narrowed(offers_of(replace(here, offline=True), as_of=date), cloud, region, None, None, market)
         for date in (before, after)
@@ -422,7 +395,7 @@ def export_(
     """Write all current prices and machine facts as JSON, to be read elsewhere by `prices import`."""
     from pricing.exchange import export_document
 
-    here = surroundings(offline=True, output=output)
+    here = surroundings(offline=True, output=output, overrides="none")
     table = narrowed(offers_of(here, accelerators="any"), cloud, region, None, None, market)
     emit(as_json(export_document(table, store_to_read(here))), output)
 

@@ -22,6 +22,7 @@ class Settings:
     offline: bool
     data_dir: Path
     database_url: str | None
+    overrides: Path | None  # negotiated prices
     color: bool  # styles are welcome on standard output
     width: int | None  # columns of the terminal that standard output is; None: a file or a pipe
     debug: bool
@@ -31,15 +32,25 @@ def settings(environ: Mapping[str, str] | None = None) -> Settings:
     """The settings of this process; WorkloadError names a variable that cannot be read."""
     env = os.environ if environ is None else environ
     terminal = sys.stdout.isatty()
+    data_dir = _data_dir(env.get("ESTIMATOR_DATA_DIR", ""))
     return Settings(
         now=_now(env.get("ESTIMATOR_NOW", "")),
         offline=_switch(env, "ESTIMATOR_OFFLINE"),
-        data_dir=_data_dir(env.get("ESTIMATOR_DATA_DIR", "")),
+        data_dir=data_dir,
         database_url=env.get("ESTIMATOR_DATABASE_URL") or None,
+        overrides=overrides_file(env.get("ESTIMATOR_OVERRIDES", ""), data_dir),
         color=terminal and not env.get("NO_COLOR") and env.get("TERM") != "dumb",
         width=shutil.get_terminal_size((120, 40)).columns if terminal else None,
         debug=_switch(env, "ESTIMATOR_DEBUG"),
     )
+
+
+def overrides_file(text: str, data_dir: Path) -> Path | None:
+    """The file of negotiated prices: as named, none for "none", else the one in the data directory if there is one."""
+    if text.strip():
+        return None if text.strip().casefold() == "none" else Path(text.strip()).expanduser()
+    usual = data_dir / "overrides.yaml"
+    return usual if usual.exists() else None
 
 
 def _switch(env: Mapping[str, str], name: str) -> bool:

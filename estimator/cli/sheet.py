@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from estimator.cli.errors import note
-from estimator.cli.flags import MaxAgeOption, OfflineOption, surroundings
+from estimator.cli.flags import MaxAgeOption, OfflineOption, OverridesOption, surroundings
 from estimator.cli.offers import AsOfOption
 
 app = typer.Typer(help="Fill a spreadsheet with plans, or start one.", no_args_is_help=True)
@@ -35,6 +35,7 @@ def fill(
     ] = None,
     as_of: AsOfOption = None,
     max_age: MaxAgeOption = None,
+    overrides: OverridesOption = None,
     offline: OfflineOption = False,
 ) -> None:
     """Write cost, hours, memory and prices behind every run of a sheet.
@@ -49,7 +50,7 @@ def fill(
     from estimator.sheets.options import FillOptions
     from estimator.sheets.rows import RowFiller
 
-    here = surroundings(offline=offline)
+    here = surroundings(offline=offline, overrides=overrides)
     now = date_of(as_of, "--as-of") if as_of else here.now
     offers = offers_of(here, as_of=as_of, max_age=max_age)
     measured = _measured(here.data_dir)

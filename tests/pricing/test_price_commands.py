@@ -277,3 +277,62 @@ def test_other_formats_carry_the_same_rows(estimator: Estimator, how: str) -> No
         rows: list[dict[str, Any]] = list(csv.DictReader(io.StringIO(out)))
         assert all(float(r["price_usd_per_hour"]) > 0 for r in rows)
         assert all(datetime.fromisoformat(r["observed_at"]).astimezone(UTC) < NOW for r in rows)
+
+
+NEGOTIATED = """
+discounts:
+  - {name: EDP, cloud: aws, percent: 12}
+blocks:
+  - {name: b, cloud: aws, term: 14d, instance_types: [p5.48xlarge], usd_per_hour: 31}
+"""
+
+
+def test_negotiated_prices_come_from_a_flag_a_variable_or_the_data_directory(
+    estimator: Estimator, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("prices", "show", "p5.48xlarge", "--region", "us-east-1", "--market", "on-demand", "--format", "json")
+
+    def price(*more: str) -> tuple[float, float | None]:
+        rows = json.loads(estimator(*words, *more)[1])["offers"]
+        return rows[0]["price_usd_per_hour"], rows[0]["list_price_usd_per_hour"]
+
+    file = tmp_path / "edp.yaml"
+    file.write_text(NEGOTIATED, encoding="utf-8")
+    assert price() == (55.04, None)
+    reduced = (pytest.approx(55.04 * 0.88), 55.04)
+    assert price("--overrides", str(file)) == reduced
+    monkeypatch.setenv("ESTIMATOR_OVERRIDES", str(file))
+    assert price() == reduced
+    assert price("--overrides", "none") == (55.04, None)
+    monkeypatch.delenv("ESTIMATOR_OVERRIDES")
+    file.rename(home / "overrides.yaml")
+    assert price() == reduced
+    table = estimator(*words[:-2], "--market", "block")[1]
+    assert "prepaid rate (b)" in table
+    assert "10,416" in table  # 14 days x 24 h x 31 USD
+
+
+def test_an_exported_price_is_the_list_price(estimator: Estimator, home: Path, store: Store) -> None:
+    store.switch(price_set({"p5.48xlarge": 50.0}))
+    (home / "overrides.yaml").write_text(NEGOTIATED, encoding="utf-8")
+    rows = json.loads(estimator("prices", "export", "--region", "us-east-1")[1])["offers"]
+    assert {o["price_usd_per_hour"] for o in rows if o["instance_type"] == "p5.48xlarge" and o["state"] == "live"} == {
+        50
+    }
+    assert {o["market"] for o in rows} == {"on-demand", "spot"}
+
+
+def test_a_plan_and_an_estimate_use_negotiated_prices(estimator: Estimator, tmp_path: Path) -> None:
+    file = tmp_path / "edp.yaml"
+    file.write_text("discounts:\n  - {name: EDP, cloud: aws, percent: 50}\n", encoding="utf-8")
+    job = ("--model", "resnet50", "--images", "1M", "--gpu", "H100:8", "--cloud", "aws", "--market", "on-demand",
+           "--format", "json")  # fmt: skip
+    plain, reduced = (json.loads(estimator("plan", *job, *more)[1])["plans"][0]["price"]
+                      for more in ((), ("--overrides", str(file))))  # fmt: skip
+    assert reduced["usd_per_hour"] == pytest.approx(plain["usd_per_hour"] / 2)
+    assert reduced["source"].endswith("negotiated -50% (EDP)")
+    file.write_text("discounts:\n  - {name: EDP, cloud: aws, percent: much}\n", encoding="utf-8")
+    code, out, told = estimator("plan", *job, "--overrides", str(file))
+    assert (code, out) == (2, "")
+    assert "edp.yaml, line 2" in told
+    assert "discounts[0].percent" in told
