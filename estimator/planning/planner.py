@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -36,6 +36,7 @@ from pricing.sources.own import own_machine, own_table
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+WaysFrom = Callable[[Job, OfferTable, GpuFilter, Measured, Told], Ways]
 
 
 def plan(
@@ -45,14 +46,15 @@ def plan(
     now: datetime | None = None,
     measured: Measured = (),
     told: Told = silently,
+    ways_from: WaysFrom = ways_of,
 ) -> PlanDocument:
     """Rank every way to train `workload` on the market.
 
     `offers` is what can be rented (default: the shipped snapshot), `now` the moment that ages are counted to
     (default: the present; pass it for a reproducible document), `measured` rows of the user's own measurements (see
     `own_measurements.checked`), which weigh most. `told` hears each stage (see `steps.STAGES`) and may stop the work
-    by raising. A request that nothing satisfies comes back with no plans, what was rejected by which reason, and the
-    binding one.
+    by raising. `ways_from` works out the ways; a sweep passes one that remembers them from cell to cell. A request that
+    nothing satisfies comes back with no plans, what was rejected by which reason, and the binding one.
 
     Raises WorkloadError for a request that cannot be understood, PricesUnavailable when no offer has a usable price.
 
@@ -78,7 +80,7 @@ def plan(
         hints = [*_filter_hints(open_offers), *_accelerator_hints(gpus, workload.constraints)]
         return document.model_copy(update={"binding": open_offers.last, "hints": hints})
 
-    ways = ways_of(job, open_offers.table, gpus, own, told)
+    ways = ways_from(job, open_offers.table, gpus, own, told)
     rejected = open_offers.removed + ways.refused
     if not len(ways):
         reason = _binding_hardware(ways.refused)
