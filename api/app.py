@@ -13,6 +13,7 @@ from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES
 
 from api import problems
 from api.access import Access, KeyRing
+from api.cell_errors import CellErrors
 from api.envelope import Envelope
 from api.limits import BodyLimit
 from api.market import Prices
@@ -77,6 +78,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         exclude_content_types=(*DEFAULT_EXCLUDED_CONTENT_TYPES, "application/x-ndjson"),  # lines leave as they come
     )
     app.add_middleware(Access, settings=configured, keys=KeyRing(Store(configured.store_url)), rates=Rates())
+    app.add_middleware(CellErrors)
     if configured.origins:
         app.add_middleware(
             CORSMiddleware,

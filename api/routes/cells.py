@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import re
-import time
 from collections.abc import Callable
 from datetime import datetime
-from threading import Lock
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import APIRouter, Request, Response
 
-from api.deps import Heavy, Now, Priced
+from api.cell_errors import is_strict
+from api.deps import Now, Priced
 from api.market import Prices
+from api.sheet_room import room_of
 from benchmarks_db.errors import EstimatorError, NoFeasiblePlan, PricesUnavailable, UnknownName
-from estimator.request.fields import Accelerators
-from estimator.request.quantities import parse_bool
-from estimator.sheets.answers import Answer, Answers, Market, market_at, question_of, value_named
+from estimator.sheets.answers import Answer, question_of, value_named
 from estimator.sheets.cells import cell_text, cell_xml, error_text, xml_of
 from estimator.sheets.values import CELL_VALUES
 
-LOOK_AGAIN_SECONDS = 2.0
 FRESH = "private, max-age=60"
 KEYS = (
     "model", "method", "tokens", "samples", "images", "epochs", "seq_len", "image_size", "precision", "global_batch",
@@ -51,37 +48,6 @@ CELL = parameters(
 )
 
 
-class SheetRoom:
-    """What the cells of one server share: the answers at hand, and the market, looked at again every few seconds."""
-
-    def __init__(self) -> None:
-        self.answers = Answers()
-        self._lock = Lock()
-        self._markets: dict[Accelerators, tuple[float, Market]] = {}
-
-    def recent(self, kinds: Accelerators) -> Market | None:
-        """The market as it was looked at a moment ago."""
-        seen, market = self._markets.get(kinds, (-LOOK_AGAIN_SECONDS, None))
-        return market if time.monotonic() - seen < LOOK_AGAIN_SECONDS else None
-
-    def market(self, prices: Prices, now: datetime, kinds: Accelerators) -> Market:
-        """The market of this moment."""
-        with self._lock:
-            market = self.recent(kinds)
-            if market is None:
-                market = market_at(prices.table(now, kinds), now)
-                self._markets[kinds] = (time.monotonic(), market)
-            return market
-
-
-def room_of(app: FastAPI) -> SheetRoom:
-    """The room of this application, made at the first cell."""
-    if not hasattr(app.state, "sheets"):
-        app.state.sheets = SheetRoom()
-    room: SheetRoom = app.state.sheets
-    return room
-
-
 def flat_of(request: Request, *others: str) -> dict[str, str]:
     """The flat keys of a query, without the parameters that are not of the request; repeated ones are a list."""
     flat: dict[str, str] = {}
@@ -99,39 +65,37 @@ XML: Responses = {200: {"content": {"application/xml": {"schema": {}}}}}
 
 
 @router.get("/cell", operation_id="cell", response_class=Response, responses=TEXT, openapi_extra=CELL)
-async def get_cell(request: Request, prices: Priced, now: Now, heavy: Heavy) -> Response:
+async def get_cell(request: Request, prices: Priced, now: Now) -> Response:
     """One bare value of the cheapest plan as text; an error is a line that begins with `#ERROR:`, still status 200."""
-    return await respond(request, prices, now, heavy, "text/plain", cell_text)
+    return await respond(request, prices, now, "text/plain", cell_text)
 
 
 @router.get("/cell.xml", operation_id="cell_xml", response_class=Response, responses=XML, openapi_extra=CELL)
-async def get_cell_xml(request: Request, prices: Priced, now: Now, heavy: Heavy) -> Response:
+async def get_cell_xml(request: Request, prices: Priced, now: Now) -> Response:
     """The value as `<value>`, and every other value of the same plan by its name; an error as `<error>`."""
-    return await respond(request, prices, now, heavy, "application/xml", cell_xml)
+    return await respond(request, prices, now, "application/xml", cell_xml)
+
+
+@router.api_route("/cell", methods=["HEAD", "OPTIONS"], include_in_schema=False)
+@router.api_route("/cell.xml", methods=["HEAD", "OPTIONS"], include_in_schema=False)
+async def look_at_cell(request: Request) -> Response:
+    """What LibreOffice asks before it fetches a cell: that there is one. Nothing is planned for that."""
+    media = "application/xml" if request.url.path.endswith(".xml") else "text/plain"
+    return Response(media_type=media, headers={"allow": "GET, HEAD, OPTIONS"})
 
 
 async def respond(
-    request: Request,
-    prices: Prices,
-    now: datetime,
-    heavy: Heavy,
-    media: str,
-    form: Callable[[Answer, str, datetime], str],
+    request: Request, prices: Prices, now: datetime, media: str, form: Callable[[Answer, str, datetime], str]
 ) -> Response:
     """The cell in the form asked for, with its ETag; from memory where the same was asked under the same prices."""
     try:
         value = value_named(request.query_params.get("value", "cost_usd"))
         question = question_of(flat_of(request, "value", "strict"))
-        kinds = Accelerators.ANY if dict(question).get("accelerators") == "any" else Accelerators.GPU
-        room = room_of(request.app)
-        recent = room.recent(kinds)
-        market = recent if recent is not None else await heavy.run(room.market, prices, now, kinds)
-        known = room.answers.known(question, market)
-        answer = known if known is not None else await heavy.run(room.answers.ask, question, market)
+        answer = await room_of(request.app).answer(question, prices, now)
         body = form(answer, value, now)
         answer.value(value, now)
     except EstimatorError as error:
-        if _strict(request):
+        if is_strict(request.url.query):
             raise
         text = error_text(error)
         body = xml_of({"error": text}) if media == "application/xml" else text
@@ -153,10 +117,3 @@ def kind_of(error: EstimatorError) -> str:
     """The kind of a failure in one word, as in the type of a problem document."""
     kinds = ((UnknownName, "unknown-name"), (PricesUnavailable, "prices-unavailable"), (NoFeasiblePlan, "no-plan"))
     return next((word for kind, word in kinds if isinstance(error, kind)), "bad-input")
-
-
-def _strict(request: Request) -> bool:
-    try:
-        return parse_bool(request.query_params.get("strict") or "0", field="strict")
-    except EstimatorError:
-        return False

@@ -11,7 +11,7 @@ from fastapi import APIRouter, HTTPException, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from api.deps import Configured, Heavy, Now, Priced
-from api.routes.cells import room_of
+from api.sheet_room import room_of
 from estimator.request.fields import Accelerators
 from estimator.sheets.archive import Limits
 from estimator.sheets.columns import mapping_of

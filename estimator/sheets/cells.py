@@ -10,6 +10,9 @@ from benchmarks_db.errors import EstimatorError, WorkloadError
 from estimator.sheets.answers import Answer, one_line
 from estimator.sheets.values import CELL_VALUES, written
 
+ERROR = "#ERROR: "
+"""What every failure in a cell begins with."""
+
 
 def cell_text(answer: Answer, value: str, now: datetime) -> str:
     """One bare value. Raises what stood in the way, WorkloadError where the value is not known for this model."""
@@ -41,4 +44,4 @@ def xml_of(parts: Mapping[str, str]) -> str:
 
 def error_text(error: EstimatorError) -> str:
     """A failure as a cell shows it."""
-    return f"#ERROR: {one_line(error)}"
+    return ERROR + one_line(error)

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import xml.etree.ElementTree as Xml
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
+from httpx import ASGITransport, AsyncClient, Response
 
 from api.app import create_app
-from api.routes.cells import room_of
 from api.settings import Settings
+from api.sheet_room import LOOK_AGAIN_SECONDS, SheetRoom, room_of
+from estimator.sheets.answers import question_of
 from estimator.sheets.values import CELL_VALUES
+from pricing.offers import current_offers
+
+from .conftest import NOW
 
 LORA = {"model": "llama3-8b", "method": "lora", "tokens": "50M", "gpu": "H100:1"}
 
@@ -119,3 +128,91 @@ def test_a_cell_that_has_not_changed_is_not_sent_again(client: TestClient) -> No
     assert (again.status_code, again.content) == (304, b"")
     other = client.get("/v1/cell", params={**LORA, "tokens": "1G"}, headers={"if-none-match": first.headers["etag"]})
     assert other.status_code == 200
+
+
+REMOTE = {"require_key": "never", "rate_per_minute": 2, "cell_rate_per_minute": 3}
+
+
+def remote(settings: Settings, **more: Any) -> TestClient:
+    """A client on another machine."""
+    app = create_app(settings.model_copy(update=REMOTE | more))
+    return TestClient(app, client=("203.0.113.7", 40000), raise_server_exceptions=False)
+
+
+def test_a_refused_cell_shows_the_reason(settings: Settings) -> None:
+    client = remote(settings)
+    shown = [client.get("/v1/cell", params={**LORA, "gpu": "H1000"}) for _ in range(4)][-1]
+    assert (shown.status_code, shown.headers["x-error-type"]) == (200, "rate-limited")
+    assert shown.text.startswith("#ERROR: more than 3 requests a minute; wait ")
+    assert int(shown.headers["retry-after"]) > 0
+    twin = client.get("/v1/cell.xml", params=LORA)
+    assert (Xml.fromstring(twin.text).findtext("error") or "").startswith("#ERROR: more than 3 requests")
+    strict = client.get("/v1/cell", params={**LORA, "strict": "1"})
+    assert (strict.status_code, strict.headers["content-type"]) == (429, "application/problem+json")
+    keyless = remote(settings, require_key="auto").get("/v1/cell", params=LORA)
+    assert keyless.text.startswith("#ERROR: an API key is needed")
+    assert keyless.headers["content-length"] == str(len(keyless.content))
+
+
+def test_cells_are_counted_apart_from_other_requests(settings: Settings) -> None:
+    client = remote(settings)
+    assert [client.get("/v1/gpus").status_code for _ in range(3)] == [200, 200, 429]
+    assert client.get("/v1/cell", params={**LORA, "gpu": "H1000"}).headers["x-error-type"] == "unknown-name"
+
+
+def test_what_libreoffice_asks_before_a_cell_is_answered_without_a_plan(settings: Settings) -> None:
+    app = create_app(settings)
+    client = TestClient(app)
+    for path, media in (("/v1/cell", "text/plain"), ("/v1/cell.xml", "application/xml")):
+        for method in ("HEAD", "OPTIONS"):
+            answer = client.request(method, path, params=LORA)
+            assert (answer.status_code, answer.content) == (200, b"")
+            assert answer.headers["content-type"].startswith(media)
+    assert room_of(app).answers.planned == 0
+
+
+def at_once(app: FastAPI, asked: list[dict[str, str]]) -> list[Response]:
+    """The answers to cells that all arrive together, as a spreadsheet sends them; one comes before the others."""
+
+    async def all_of_them() -> list[Response]:
+        async with AsyncClient(transport=ASGITransport(app), base_url="http://localhost") as client:
+            await client.get("/v1/cell", params={**LORA, "gpu": "H1000"})  # from here on the market is known
+            return list(await asyncio.gather(*(client.get("/v1/cell", params=keys) for keys in asked)))
+
+    return asyncio.run(all_of_them())
+
+
+def test_cells_that_ask_the_same_at_once_share_one_plan(settings: Settings) -> None:
+    app = create_app(settings.model_copy(update={"require_key": "never"}))
+    asked = [{**LORA, "tokens": f"{50 + n % 3}M", "value": ("cost_usd", "hours")[n % 2]} for n in range(300)]
+    found = at_once(app, asked)
+    assert {answer.status_code for answer in found} == {200}
+    assert not [answer.text for answer in found if answer.text.startswith("#")]
+    assert room_of(app).answers.planned == 1 + 3
+
+
+def test_too_many_different_questions_at_once_are_refused_in_words(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("api.sheet_room.MOST_WAITING", 2)
+    app = create_app(settings.model_copy(update={"require_key": "never"}))
+    found = at_once(app, [{**LORA, "tokens": f"{50 + n}M"} for n in range(20)])
+    refused = [answer for answer in found if answer.text == "#ERROR: too many cells wait already; try again"]
+    assert 0 < len(refused) < 20
+    assert {answer.headers["x-error-type"] for answer in refused} == {"busy"}
+
+
+def test_a_changed_price_shows_once_the_market_is_looked_at_again(settings: Settings) -> None:
+    clock = [0.0]
+    room = SheetRoom(settings, clock=lambda: clock[0])
+    table = current_offers(now=NOW)
+    prices: Any = SimpleNamespace(table=lambda *_: table)
+
+    def hourly() -> float:
+        return float(str(asyncio.run(room.answer(question_of(LORA), prices, NOW)).values["usd_per_hour"]))
+
+    first = hourly()
+    table = replace(table, usd_per_hour=table.usd_per_hour * 2)
+    assert hourly() == first
+    clock[0] = LOOK_AGAIN_SECONDS + 0.01
+    assert hourly() == pytest.approx(2 * first)
