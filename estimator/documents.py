@@ -57,6 +57,9 @@ class PriceDocument(_Document):
     observed_at: datetime | None
     age_hours: float | None
     state: PriceState
+    list_usd_per_hour: float | None = Field(None, description="whole job, where one pays otherwise than the list says")
+    term_hours: float | None = Field(None, description="length of a commitment, or fixed time of a prepaid block")
+    break_even_hours: float | None = Field(None, description="use within the term beyond which on demand is dearer")
 
 
 class MemoryDocument(_Document):

@@ -81,6 +81,9 @@ def price_of(offer: Offer | None, nodes: int, now: datetime) -> PriceDocument:
         observed_at=seen,
         age_hours=None if seen is None else max(0.0, (now - seen).total_seconds() / 3600.0),
         state=offer.state,
+        list_usd_per_hour=None if offer.list_price_usd_per_hour is None else offer.list_price_usd_per_hour * nodes,
+        term_hours=offer.term_hours,
+        break_even_hours=offer.break_even_hours,
     )
 
 
