@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -12,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from api.deps import bounded
 from api.planners import Planners, out_of_time
 from api.problems import Problem
-from api.streams import problem
+from api.streams import Steps, problem
 from benchmarks_db.errors import WorkloadError
 from estimator import Workload
 from estimator.documents import PlanDocument
@@ -53,7 +54,7 @@ class BatchOut(BaseModel):
 
 
 async def items(
-    batch: BatchIn, planners: Planners, planned: Callable[[Workload], PlanDocument], seconds: float, path: str
+    batch: BatchIn, planners: Planners, planned: Callable[[Workload, Steps], PlanDocument], seconds: float, path: str
 ) -> AsyncIterator[BatchItem]:
     """One answer after the other, one at a time so that a batch leaves planners to others.
 
@@ -66,8 +67,9 @@ async def items(
         if left <= 0:
             yield BatchItem(index=index, name=name, problem=problem(out_of_time(seconds), path))
             continue
+        steps = Steps()
         try:
-            work = planners.start(lambda body=body: planned(_workload(body, batch.top)), patient=True)  # type: ignore[misc]
+            work = planners.start(partial(_planned, planned, body, batch.top, steps), patient=True)
             await asyncio.wait({work}, timeout=left)
             if not work.done():
                 work.cancel()
@@ -75,6 +77,14 @@ async def items(
             yield BatchItem(index=index, name=name, plan=work.result())
         except Exception as error:
             yield BatchItem(index=index, name=name, problem=problem(error, path))
+        finally:
+            steps.stop()
+
+
+def _planned(
+    planned: Callable[[Workload, Steps], PlanDocument], body: Mapping[str, Any], top: int, steps: Steps
+) -> PlanDocument:
+    return planned(_workload(body, top), steps)
 
 
 def _workload(body: Mapping[str, Any], top: int) -> Workload:

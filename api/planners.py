@@ -28,7 +28,7 @@ class Planners:
 
     def __init__(self, at_once: int, *, seconds: float = 60.0, waiting: int = 64) -> None:
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="planner")
-        self._seconds = seconds
+        self.seconds = seconds
         self._most = at_once + waiting
         self._lock = Lock()
         self._held = 0
@@ -39,10 +39,10 @@ class Planners:
         Raises Refusal: 503 `busy` when too many wait already, 503 `time-budget` when it is not there in time.
         """
         work = self.start(partial(function, *args, **kwargs))
-        done, _ = await asyncio.wait({work}, timeout=self._seconds)
+        done, _ = await asyncio.wait({work}, timeout=self.seconds)
         if not done:
             work.cancel()
-            raise out_of_time(self._seconds)
+            raise out_of_time(self.seconds)
         return work.result()
 
     def start(self, function: Callable[[], Result], *, patient: bool = False) -> asyncio.Future[Result]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from functools import cache
 
@@ -12,7 +13,7 @@ from api import examples
 from api.batches import BatchIn, BatchItem, BatchOut, items
 from api.deps import Asked, Configured, Heavy, Now, Priced, only_json
 from api.predictions import RowsIn, RowsOut
-from api.streams import EVENTS, LINES, UNCACHED, Steps, events, wants
+from api.streams import LEFT, LINES, UNCACHED, Steps, answered, wants, while_there
 from estimator import Workload, estimate, plan
 from estimator.documents import EstimateDocument, PlanDocument
 from estimator.rows.predict import predict_rows
@@ -21,22 +22,16 @@ router = APIRouter(prefix="/v1", tags=["plan"], dependencies=[Depends(only_json)
 
 
 @router.post("/plan", operation_id="plan", response_model=PlanDocument, openapi_extra=examples.PLAN)
-async def post_plan(
-    request: Request, asked: Asked, prices: Priced, now: Now, heavy: Heavy, settings: Configured
-) -> Response:
+async def post_plan(request: Request, asked: Asked, prices: Priced, now: Now, heavy: Heavy) -> Response:
     """Ranked plans over every cloud and your own machines; `plans` is empty and `binding` set where nothing fits.
 
     With `Accept: text/event-stream` the answer comes as events: `progress`, then `result` or `problem`.
     """
 
     def planned(steps: Steps) -> PlanDocument:
-        offers = prices.table(now, asked.constraints.accelerators)
-        steps.reach("planning")
-        return plan(asked, offers=offers, now=now)
+        return plan(asked, offers=prices.table(now, asked.constraints.accelerators), now=now, told=steps)
 
-    if wants(request, EVENTS):
-        return events(request, heavy, planned, settings.request_seconds)
-    return await heavy.answer(lambda: planned(Steps()))
+    return await answered(request, heavy, planned)
 
 
 @router.post(
@@ -45,22 +40,16 @@ async def post_plan(
     response_model=EstimateDocument,
     openapi_extra=examples.ESTIMATE,
 )
-async def post_estimate(
-    request: Request, asked: Asked, prices: Priced, now: Now, heavy: Heavy, settings: Configured
-) -> Response:
+async def post_estimate(request: Request, asked: Asked, prices: Priced, now: Now, heavy: Heavy) -> Response:
     """The workload on each GPU of `constraints.gpus` (and `own`), in that order: time, memory, and why.
 
     With `Accept: text/event-stream` the answer comes as events: `progress`, then `result` or `problem`.
     """
 
     def estimated(steps: Steps) -> EstimateDocument:
-        offers = prices.table(now, asked.constraints.accelerators)
-        steps.reach("estimating")
-        return estimate(asked, offers=offers, now=now)
+        return estimate(asked, offers=prices.table(now, asked.constraints.accelerators), now=now, told=steps)
 
-    if wants(request, EVENTS):
-        return events(request, heavy, estimated, settings.request_seconds)
-    return await heavy.answer(lambda: estimated(Steps()))
+    return await answered(request, heavy, estimated)
 
 
 @router.post("/batch", operation_id="batch", response_model=BatchOut, openapi_extra=examples.BATCH)
@@ -75,8 +64,8 @@ async def post_batch(
 
     market = cache(lambda kinds: prices.table(now, kinds))  # one look at the prices for the whole batch
 
-    def planned(workload: Workload) -> PlanDocument:
-        return plan(workload, offers=market(workload.constraints.accelerators), now=now)
+    def planned(workload: Workload, steps: Steps) -> PlanDocument:
+        return plan(workload, offers=market(workload.constraints.accelerators), now=now, told=steps)
 
     def answers(seconds: float) -> AsyncIterator[BatchItem]:
         return items(asked, heavy, planned, seconds, request.url.path)
@@ -84,7 +73,13 @@ async def post_batch(
     if wants(request, LINES):
         lines = (item.model_dump_json() + "\n" async for item in answers(settings.batch_seconds))
         return StreamingResponse(lines, media_type=LINES, headers=UNCACHED)
-    results = [item async for item in answers(settings.request_seconds)]
+
+    async def collected() -> list[BatchItem]:
+        return [item async for item in answers(settings.request_seconds)]
+
+    results = await while_there(request, asyncio.ensure_future(collected()), seconds=None)  # each item has its budget
+    if results is None:
+        return LEFT
     failed = sum(item.problem is not None for item in results)
     return await heavy.answer(lambda: BatchOut(answered=len(results) - failed, failed=failed, results=results))
 

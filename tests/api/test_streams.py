@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import time
 from threading import Event
 from typing import Any
@@ -15,8 +16,12 @@ from api.app import create_app
 from api.planners import Planners
 from api.problems import Refusal
 from api.settings import Settings
+from api.streams import Cancelled
+from estimator import plan
+from estimator.documents import PlanDocument
+from estimator.planning.steps import STAGES
 
-from .conftest import NOW
+from .conftest import NOW, serving
 from .test_problems import problem
 
 LORA = {"model": "llama3-8b", "method": "lora", "tokens": "50M", "constraints": {"gpus": ["H100:8"]}}
@@ -34,7 +39,7 @@ def test_an_answer_as_events_ends_with_the_document(client: TestClient, path: st
     assert answer.headers["cache-control"] == "no-store"
     *progress, (kind, document) = events(answer.text)
     assert {kind for kind, _ in progress} == {"progress"}
-    assert set(progress[0][1]) == {"stage", "elapsed_seconds"}
+    assert all(set(told) == {"stage", "done", "of", "elapsed_seconds"} for _, told in progress)
     assert kind == "result"
     assert document == client.post(f"/v1/{path}", json=LORA).json()
 
@@ -80,15 +85,74 @@ def test_work_that_was_given_up_keeps_its_thread_and_work_that_waits_is_dropped(
     assert ran == ["waits"]
 
 
-def test_a_client_that_leaves_stops_the_work_at_its_next_step() -> None:
-    from api.streams import Cancelled, Steps
+def test_the_stages_of_a_plan_are_told_while_it_is_made(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slowly(*asked: Any, told: Any, **given: Any) -> Any:
+        def heard(stage: str, done: int, whole: int) -> None:
+            told(stage, done, whole)
+            if (stage, done) != ("plans", 1):  # one plan is enough to see
+                time.sleep(0.25 if stage != "plans" or done == 0 else 0)
 
-    steps = Steps()
-    steps.reach("prices")
-    steps.stop()
-    with pytest.raises(Cancelled):
-        steps.reach("planning")
-    assert steps.stage == "prices"
+        return plan(*asked, told=heard, **given)
+
+    monkeypatch.setattr("api.routes.plan.plan", slowly)
+    answer = client.post("/v1/plan", json=LORA, headers={"accept": "text/event-stream"})
+    *progress, (kind, _) = events(answer.text)
+    stages = [told["stage"] for _, told in progress if told["stage"] in STAGES]
+    assert stages == [stage for stage in STAGES if stage != "estimates"]
+    assert kind == "result"
+    by_stage = {told["stage"]: told for _, told in progress}
+    assert by_stage["offers"]["done"] <= by_stage["offers"]["of"]
+    assert by_stage["plans"] | {"elapsed_seconds": 0} == {"stage": "plans", "done": 0, "of": 10, "elapsed_seconds": 0}
+
+
+class Endless:
+    """A plan that never ends by itself; it says when it began and whether it was stopped."""
+
+    def __init__(self) -> None:
+        self.began, self.stopped = Event(), Event()
+
+    def __call__(self, *_: Any, told: Any, **__: Any) -> PlanDocument:
+        self.began.set()
+        for step in range(2000):
+            time.sleep(0.01)
+            try:
+                told("layouts", step, 2000)
+            except Cancelled:
+                self.stopped.set()
+                raise
+        raise AssertionError("nobody stopped it")
+
+
+@pytest.mark.parametrize(
+    ("path", "accept"),
+    [
+        ("plan", "application/json"),
+        ("plan", "text/event-stream"),
+        ("batch", "application/json"),
+        ("batch", "application/x-ndjson"),
+    ],
+)
+def test_a_client_that_hangs_up_stops_the_work(path: str, accept: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    endless = Endless()
+    monkeypatch.setattr("api.routes.plan.plan", endless)
+    body = json.dumps(LORA if path == "plan" else {"workloads": [LORA, LORA]}).encode()
+    head = (
+        f"POST /v1/{path} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    with serving(create_app(Settings(now=NOW, offline=True))) as port:
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+            connection.sendall(head.encode() + body)
+            assert endless.began.wait(20)
+        assert endless.stopped.wait(10)
+
+
+def test_work_whose_time_is_up_stops_at_its_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    endless = Endless()
+    monkeypatch.setattr("api.routes.plan.plan", endless)
+    client = TestClient(create_app(Settings(now=NOW, offline=True, request_seconds=0.1)), raise_server_exceptions=False)
+    assert problem(client.post("/v1/plan", json=LORA))["status"] == 503
+    assert endless.stopped.wait(10)
 
 
 BATCH = [
