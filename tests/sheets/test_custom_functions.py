@@ -83,7 +83,7 @@ def test_the_key_is_sent_and_a_wrong_one_is_said(server: str, tmp_path: Path) ->
     script.write_text(httpx.get(f"{server}/office/functions.js").text)
     for host, file, name in (("google", FUNCTIONS / "gpu_functions.gs", "GPU_COST"), ("office", script, "COST")):
         (answer,) = node(host, server, file, [[name, *LORA]], tmp_path, key="no-such-key")["answers"]
-        assert "the server answered 401" in answer["error"]
+        assert "the API key is not known" in answer["error"]
 
 
 def test_excel_gets_what_the_server_says(server: str, lora: dict[str, str], tmp_path: Path) -> None:
