@@ -31,7 +31,7 @@ _DEFAULTS = {"gpus": "1", "scope": "total", "task": "training", "source": "own",
 Row = dict[str, str]
 
 
-def _identity(row: Mapping[str, str]) -> str:
+def identity(row: Mapping[str, str]) -> str:
     """The same measurement has the same id, so that adding a file twice adds nothing."""
     text = "\x1f".join(row.get(name, "") for name in _COLUMNS if name not in _OURS)
     return "own-" + hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -74,7 +74,7 @@ def _clean(raw: Mapping[str, str], where: str) -> Row:
             raise WorkloadError(f"{where}: must not be empty", field=name)
     row = _named(row, where)
     row |= {name: row.get(name) or default for name, default in _DEFAULTS.items()}
-    row["id"] = _identity(row)
+    row["id"] = identity(row)
     schema.check(schema.MEASUREMENT, row, where)
     return row
 
