@@ -8,13 +8,13 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
-from fastapi.middleware.gzip import GZipMiddleware
-from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES
+from starlette_compress import CompressMiddleware, add_compress_type
 
 from api import problems
 from api.access import Access, KeyRing
 from api.cell_errors import CellErrors
 from api.envelope import Envelope
+from api.heads import Heads
 from api.limits import BodyLimit
 from api.market import Prices
 from api.openapi import described
@@ -71,12 +71,11 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         seconds=configured.body_seconds,
         depth=configured.max_json_depth,
     )
-    app.add_middleware(
-        GZipMiddleware,
-        minimum_size=1024,
-        compresslevel=5,
-        exclude_content_types=(*DEFAULT_EXCLUDED_CONTENT_TYPES, "application/x-ndjson"),  # lines leave as they come
-    )
+    for kind in ("text/csv", "application/problem+json", "application/schema+json"):
+        add_compress_type(kind)
+    add_compress_type("application/x-ndjson", streaming=True)  # lines leave as they come
+    app.add_middleware(CompressMiddleware, minimum_size=1024, zstd=False, brotli_quality=5, gzip_level=5)
+    app.add_middleware(Heads, apart=frozenset({"/v1/cell", "/v1/cell.xml"}))  # without working the cell out
     app.add_middleware(Access, settings=configured, keys=KeyRing(Store(configured.store_url)), rates=Rates())
     app.add_middleware(CellErrors)
     if configured.origins:

@@ -13,7 +13,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
@@ -186,7 +186,7 @@ def _validation(request: Request, error: RequestValidationError) -> JSONResponse
     return _respond(422, "bad-input", detail, request.url.path, problems)
 
 
-def _http(request: Request, error: HTTPException) -> JSONResponse:
+def _http(request: Request, error: HTTPException) -> Response:
     """What the framework refuses: no such page, a method that a page lacks, an unreadable body."""
     path = request.url.path
     if error.status_code == 404:
@@ -196,9 +196,11 @@ def _http(request: Request, error: HTTPException) -> JSONResponse:
         problem = FieldProblem(field="path", message="no such page", value=_value(path), nearest=nearest)
         return _respond(404, "not-found", f"no page {path}{hint}", path, [problem])
     if error.status_code == 405:
-        allowed = (error.headers or {}).get("Allow", "")
+        allowed = (error.headers or {}).get("Allow", "").replace("GET", "GET, HEAD") + ", OPTIONS"
+        if request.method == "OPTIONS":
+            return Response(status_code=204, headers={"allow": allowed})
         detail = f"{request.method} is not possible here; {allowed} is"
-        return _respond(405, "method-not-allowed", detail, path, headers=error.headers)
+        return _respond(405, "method-not-allowed", detail, path, headers={"allow": allowed})
     return _respond(error.status_code, "bad-request", str(error.detail), path, headers=error.headers)
 
 

@@ -110,12 +110,37 @@ def test_a_client_that_has_the_page_gets_304(client: TestClient, listing: str) -
     assert other.status_code == 200
 
 
-def test_a_large_page_is_compressed_for_who_takes_it(client: TestClient) -> None:
-    packed = client.get("/v1/gpus", headers={"accept-encoding": "gzip"})
+@pytest.mark.parametrize(
+    ("takes", "packing"), [("gzip", "gzip"), ("gzip, deflate, br", "br"), ("br;q=0, gzip", "gzip")]
+)
+def test_a_large_page_is_compressed_for_who_takes_it(client: TestClient, takes: str, packing: str) -> None:
+    packed = client.get("/v1/gpus", headers={"accept-encoding": takes})
     plain = client.get("/v1/gpus", headers={"accept-encoding": "identity"})
-    assert packed.headers["content-encoding"] == "gzip"
+    assert packed.headers["content-encoding"] == packing
+    assert packed.headers["vary"] == "Accept-Encoding"
     assert int(packed.headers["content-length"]) < len(plain.content) / 4
+    assert "content-encoding" not in plain.headers
     assert packed.json() == plain.json()
+
+
+@pytest.mark.parametrize("path", ["/v1/gpus", "/healthz", "/", "/docs", "/static/page.css", "/v1/schema/workload"])
+def test_head_has_the_headers_of_get_and_no_body(client: TestClient, path: str) -> None:
+    headers = {"accept-encoding": "identity"}
+    whole, head = client.get(path, headers=headers), client.head(path, headers=headers)
+    assert (head.status_code, head.content) == (200, b"")
+    differ = {"x-request-id", "age"}
+    assert {k: v for k, v in head.headers.items() if k not in differ} == {
+        k: v for k, v in whole.headers.items() if k not in differ
+    }
+
+
+@pytest.mark.parametrize(("path", "allow"), [("/v1/gpus", "GET, HEAD, OPTIONS"), ("/v1/plan", "POST, OPTIONS")])
+def test_options_names_the_methods_and_so_does_a_refusal(client: TestClient, path: str, allow: str) -> None:
+    asked = client.options(path)
+    assert (asked.status_code, asked.headers["allow"], asked.content) == (204, allow, b"")
+    refused = client.delete(path)
+    assert (refused.status_code, refused.headers["allow"]) == (405, allow)
+    assert refused.headers["content-type"] == "application/problem+json"
 
 
 @pytest.mark.parametrize("cursor", ["nonsense", "", "W10x", "bnVsbA", "%ff", "WzFd"])

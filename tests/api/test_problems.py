@@ -35,7 +35,7 @@ def test_no_answer_repeats_the_host_that_the_client_claims(client: TestClient) -
 def test_a_method_that_a_page_lacks_names_the_one_it_has(client: TestClient) -> None:
     answer = client.put("/v1/gpus")
     assert problem(answer)["status"] == 405
-    assert answer.headers["allow"] == "GET"
+    assert answer.headers["allow"] == "GET, HEAD, OPTIONS"
 
 
 def test_an_unknown_parameter_names_the_nearest(client: TestClient) -> None:
