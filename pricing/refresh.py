@@ -20,6 +20,7 @@ from functools import partial
 from pricing.instances import InstanceType
 from pricing.offers import Market
 from pricing.quality import LastGood, Limits, PriceKey, Verdict, judge
+from pricing.regions import NEOCLOUDS
 from pricing.sources.base import (
     Failure,
     FailureReason,
@@ -36,6 +37,7 @@ from pricing.store import Store, Switch
 
 LIVE_SOURCES = ("gcp", "aws", "azure")  # the longest single scope first
 EXTRAS = {"boto3": "aws", "botocore": "aws", "google": "gcp"}
+NEOCLOUD_SOURCE = "gpuhunt"  # asked only for clouds that are named
 QUIET = (FailureReason.NOT_CONFIGURED, FailureReason.REGION_OFF)  # told, but nothing went wrong
 HANG_FACTOR = 1.5  # a scope that overstays its own deadline by this is given up
 
@@ -150,7 +152,12 @@ def refresh(
     outcomes: list[Outcome] = []
     store.engine()  # made or brought up to date before anybody asks it something
     found = list(sources) if sources is not None else _live_sources(clouds, outcomes)
-    jobs = [(source, scope) for source in found for scope in _scopes(source, wanted, settings, outcomes, store)]
+    jobs = [
+        (source, scope)
+        for source in found
+        for scope in _scopes(source, wanted, settings, outcomes, store)
+        if source.NAME != NEOCLOUD_SOURCE or scope.cloud in clouds
+    ]
     judging = partial(_judge, limits=limits, accept_suspect=accept_suspect)
     writer = _Writer(store, wanted, judging, settings.clock, outcomes)
     for done, (scope, results) in enumerate(_fetched(jobs, settings, workers), start=1):
@@ -184,9 +191,10 @@ def _judge(
 
 def _live_sources(clouds: Sequence[str], outcomes: list[Outcome]) -> list[Source]:
     found = []
-    for cloud in LIVE_SOURCES:
-        if clouds and cloud not in clouds:
-            continue
+    names = [cloud for cloud in LIVE_SOURCES if not clouds or cloud in clouds]
+    if any(cloud in NEOCLOUDS for cloud in clouds):
+        names.append(NEOCLOUD_SOURCE)
+    for cloud in names:
         try:
             found.append(load_source(cloud))
         except SourceUnavailable as missing:

@@ -19,6 +19,7 @@ from benchmarks_db.errors import UnknownName
 
 DATA = Path(__file__).parent / "data"
 CLOUDS = ("aws", "gcp", "azure")
+NEOCLOUDS = ("cloudrift", "lambdalabs", "nebius", "oci", "runpod", "verda")  # read by the extra `gpuhunt`
 CLOUD_ALIASES = MappingProxyType(
     {
         "amazon": "aws",
@@ -32,9 +33,26 @@ CLOUD_ALIASES = MappingProxyType(
         "microsoftazure": "azure",
         "msazure": "azure",
         "az": "azure",
+        "lambda": "lambdalabs",
+        "oracle": "oci",
+        "oraclecloud": "oci",
+        "datacrunch": "verda",
     }
 )
-CLOUD_TITLES = MappingProxyType({"aws": "AWS", "gcp": "Google Cloud", "azure": "Azure", "own": "own machines"})
+CLOUD_TITLES = MappingProxyType(
+    {
+        "aws": "AWS",
+        "gcp": "Google Cloud",
+        "azure": "Azure",
+        "own": "own machines",
+        "cloudrift": "CloudRift",
+        "lambdalabs": "Lambda",
+        "nebius": "Nebius",
+        "oci": "Oracle Cloud",
+        "runpod": "RunPod",
+        "verda": "Verda",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +74,7 @@ def _plain(text: str) -> str:
 
 
 def resolve_cloud(text: str, *, field: str = "cloud") -> str:
-    """The canonical cloud: aws, gcp, azure or own.
+    """The canonical cloud: aws, gcp, azure, own, or a smaller one of `NEOCLOUDS`.
 
     >>> resolve_cloud("Google Cloud")
     'gcp'
