@@ -22,6 +22,7 @@ from pricing.market import PriceState as PriceState
 from pricing.market import iso as iso
 
 if TYPE_CHECKING:
+    from pricing.interruptions import InterruptionFact
     from pricing.sources.overrides import Overrides
 
 Floats = NDArray[np.float64]
@@ -98,6 +99,7 @@ class OfferTable:
     list_usd_per_hour: Floats = field(default_factory=lambda: np.empty(0))
     term_hours: Floats = field(default_factory=lambda: np.empty(0))
     break_even_hours: Floats = field(default_factory=lambda: np.empty(0))
+    reclaims: Mapping[tuple[str, str, str], InterruptionFact] = field(default_factory=dict)  # fetched with the prices
 
     def __post_init__(self) -> None:
         for name in TERMS:
@@ -344,6 +346,7 @@ def concatenate(tables: Sequence[OfferTable]) -> OfferTable:
         type_index=np.concatenate(index),
         types=types,
         warnings=tuple(w for t in tables for w in t.warnings),
+        reclaims={key: fact for t in reversed(tables) for key, fact in t.reclaims.items()},
         **{name: np.concatenate([getattr(t, name) for t in tables]) for name in TERMS},
     )
 
@@ -359,6 +362,9 @@ class FetchedOffers(Protocol):
 
     def table_as_of(self, moment: datetime, *, freshness: Freshness) -> tuple[OfferTable, set[tuple[str, str, str]]]:
         """The same as it was known at a moment."""
+
+    def interruptions(self) -> Mapping[tuple[str, str, str], InterruptionFact]:
+        """Reclaim statistics of spot machines, by (cloud, region, instance type)."""
 
 
 def current_offers(
@@ -392,6 +398,7 @@ def current_offers(
             fetched, scopes = store.current_table(now=now, freshness=freshness)
         else:
             fetched, scopes = store.table_as_of(as_of, freshness=freshness)
+        table = replace(table, reclaims=store.interruptions() if as_of is None else {})
         if scopes:
             table = concatenate([_without(table, scopes), replace(fetched, warnings=_stale(fetched, now, freshness))])
     if overrides is not None:

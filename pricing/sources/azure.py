@@ -1,5 +1,7 @@
 """Azure: on-demand and spot from the public Retail Prices API, no credentials; one scope a region, no zones.
 
+Eviction bands of spot machines come from another API (`azure_evictions`) where a token for it is set.
+
 The API has no list of regions: those of `azure_regions.csv` are asked, and those in which a few widespread GPU sizes
 turn up besides.
 """
@@ -16,7 +18,8 @@ from importlib import resources
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
-from pricing.sources import azure_retail
+from pricing.offers import Market
+from pricing.sources import azure_evictions, azure_retail
 from pricing.sources.azure_retail import Meter, Spoiled
 from pricing.sources.base import FailureReason, Fetched, PriceSet, Scope, SourceSettings, Wanted
 from pricing.sources.paging import read_all
@@ -69,7 +72,12 @@ def scopes(wanted: Wanted, settings: SourceSettings) -> list[Scope]:
         return []
     shared = Shared()
     regions = {*_listed_regions(), *_discovered(shared, settings)}
-    return [AzureScope(NAME, region, wanted, shared) for region in sorted(regions) if wanted.wants(region)]
+    found: list[Scope] = [
+        AzureScope(NAME, region, wanted, shared) for region in sorted(regions) if wanted.wants(region)
+    ]
+    if wanted.interruptions and Market.SPOT in wanted.markets and azure_evictions.configured(settings):
+        found.append(azure_evictions.EvictionScope(NAME, None, wanted))
+    return found
 
 
 def _discovered(shared: Shared, settings: SourceSettings) -> set[str]:
@@ -97,6 +105,9 @@ def _discovered(shared: Shared, settings: SourceSettings) -> set[str]:
 
 def fetch(scope: Scope, settings: SourceSettings) -> Iterator[Fetched]:
     """A price set (or failure) for each wanted market of one region, and sizes that no table knows."""
+    if isinstance(scope, azure_evictions.EvictionScope):
+        yield from azure_evictions.fetch(scope, settings)
+        return
     region, as_of = scope.region or "", settings.clock()
     shared = scope.shared if isinstance(scope, AzureScope) else Shared()
     base = settings.azure_retail_url or RETAIL_URL

@@ -193,9 +193,10 @@ class SourceSettings:
     gcp_billing_endpoint: str | None = None  # http://host:port
     gcp_compute_endpoint: str | None = None
     gcp_project: str | None = None
-    gcp_api_key: str | None = None
+    gcp_api_key: str | None = field(default=None, repr=False)
     azure_retail_url: str | None = None  # full URL
-    environ: Mapping[str, str] = field(default_factory=dict)  # the clouds' own credential variables
+    azure_graph_url: str | None = None  # full URL of Azure Resource Graph
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)  # the clouds' own credential variables
 
 
 def settings_from_environment(
@@ -218,6 +219,7 @@ def settings_from_environment(
         gcp_project=read("ESTIMATOR_GCP_PROJECT"),
         gcp_api_key=read("ESTIMATOR_GCP_API_KEY"),
         azure_retail_url=read("ESTIMATOR_AZURE_RETAIL_URL"),
+        azure_graph_url=read("ESTIMATOR_AZURE_GRAPH_URL"),
         environ=dict(environ),
         **changes,  # type: ignore[arg-type]
     )

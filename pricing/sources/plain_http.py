@@ -76,10 +76,19 @@ def _tls() -> ssl.SSLContext:
 
 
 def get(
-    client: httpx.Client, url: str, *, settings: SourceSettings, deadline: float, params: dict[str, str] | None = None
+    client: httpx.Client,
+    url: str,
+    *,
+    settings: SourceSettings,
+    deadline: float,
+    headers: dict[str, str] | None = None,
+    content: bytes | None = None,
 ) -> bytes:
-    """The whole body of a 200 reply, decoded, at most `settings.max_body_bytes`; raises WireFault for anything else."""
-    with opened(client, url, settings=settings, params=params) as reply:
+    """The whole body of a 200 reply, decoded, at most `settings.max_body_bytes`; raises WireFault for anything else.
+
+    With `content` it is posted.
+    """
+    with opened(client, url, settings=settings, headers=headers, content=content) as reply:
         pieces = limited(reply.iter_raw(), reply.headers, max_bytes=settings.max_body_bytes, deadline=deadline)
         return b"".join(pieces)
 
@@ -112,16 +121,22 @@ def get_lines(
 
 @contextmanager
 def opened(
-    client: httpx.Client, url: str, *, settings: SourceSettings, params: dict[str, str] | None = None
+    client: httpx.Client,
+    url: str,
+    *,
+    settings: SourceSettings,
+    headers: dict[str, str] | None = None,
+    content: bytes | None = None,
 ) -> Iterator[httpx.Response]:
     """A 200 reply whose body is not read yet; httpx's errors (also those while reading) come out as WireFaults."""
     import httpx
 
     try:
         for _ in range(_MOST_REDIRECTS + 1):
-            with client.stream("GET", url, params=params) as reply:
+            method = "GET" if content is None else "POST"
+            with client.stream(method, url, headers=headers, content=content) as reply:
                 if reply.is_redirect:
-                    url, params = _redirected(str(reply.url), reply), None
+                    url = _redirected(str(reply.url), reply)
                     continue
                 _refuse(reply, settings)
                 yield reply
