@@ -11,33 +11,30 @@ writing and for PostgreSQL.
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
-from benchmarks_db.errors import EstimatorError, WorkloadError
+from benchmarks_db.errors import WorkloadError
 from pricing.instances import InstanceType
 from pricing.interruptions import InterruptionFact
 from pricing.offers import Freshness, Market, OfferTable
-from pricing.store_schema import LATEST, STEPS, TYPES, VERSION_TABLE, statements
+from pricing.store_errors import StoreDamaged, StoreError, telling
+from pricing.store_schema import TYPES
+from pricing.store_sqlite import BUSY_SECONDS, Row, sqlite_view
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
     from pricing.quality import LastGood, PriceKey, Verdict
     from pricing.sources.base import Failure, PriceSet
+    from pricing.store_queries import Current
 
-Row = tuple[Any, ...]
-BUSY_SECONDS = 60  # how long a writer waits for another one
-MIGRATION_LOCK = 0x67707570  # PostgreSQL advisory lock: any number, the same everywhere
-
-
-class StoreError(EstimatorError):
-    """The price database cannot be used: unreachable, not ours, or written by a newer version."""
+Result = TypeVar("Result")
+FACTS = frozenset(one.name for one in fields(InstanceType))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +116,7 @@ class Store:
         self.url = normal_url(url)
         self.dialect = self.url.partition("://")[0].partition("+")[0]
         self.path = Path(self.url.removeprefix("sqlite:///")) if self.dialect == "sqlite" else None
+        self.mended = 0  # how often this file was found damaged, set aside and begun anew
         self._engine: Engine | None = None
 
     @property
@@ -139,35 +137,49 @@ class Store:
     def engine(self) -> Engine:
         """The SQLAlchemy engine, made at first use; brings the schema up to date."""
         if self._engine is None:
+            from pricing.store_migrating import bring_up_to_date
             from pricing.store_writing import connect_engine
 
-            engine = connect_engine(self)
-            try:
-                migrate(engine, self.dialect)
-            except BaseException:
-                engine.dispose()
-                raise
+            with telling(self):
+                engine = connect_engine(self)
+                try:
+                    bring_up_to_date(engine, self.name)
+                except BaseException:
+                    engine.dispose()
+                    raise
             self._engine = engine
         return self._engine
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """A transaction that may write; for SQLite it holds the one write lock."""
-        with self.engine().begin() as connection:
+        engine = self.engine()
+        with telling(self), engine.begin() as connection:
             yield connection
 
     @contextmanager
     def reading(self) -> Iterator[Callable[..., list[Row]]]:
         """A consistent view: yields `ask(sql, **values)`; all questions inside see the same moment."""
         if self.path is not None:
-            with _sqlite_view(self.path) as ask:
+            with telling(self), sqlite_view(self.path) as ask:
                 yield ask
             return
         from sqlalchemy import text
 
         options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
-        with self.engine().connect().execution_options(**options) as connection, connection.begin():
+        engine = self.engine()
+        with telling(self), engine.connect().execution_options(**options) as connection, connection.begin():
             yield lambda sql, **values: [tuple(row) for row in connection.execute(text(sql), values)]
+
+    def again(self, work: Callable[[], Result]) -> Result:
+        """What `work` gives; once more where it finds a damaged file, which has then been set aside and begun anew."""
+        try:
+            return work()
+        except StoreDamaged as damage:
+            from pricing.store_mending import mend
+
+            mend(self, damage)
+            return work()
 
     def close(self) -> None:
         """Let go of all connections."""
@@ -186,7 +198,7 @@ class Store:
         """Judge a fetched set and make it the current one, in one transaction."""
         from pricing.store_writing import switch_set
 
-        return switch_set(self, fetched, judge)
+        return self.again(lambda: switch_set(self, fetched, judge))
 
     def repack(self) -> bool:
         """Pack the current set for fast reading, if a switch has outdated the last pack; call after a refresh."""
@@ -223,17 +235,21 @@ class Store:
 
     # --- reading: see pricing.store_queries -------------------------------------------------------------------------
 
+    def current(self) -> Current:
+        """Everything that the current offers are made of, as read now."""
+        from pricing.store_queries import read_current
+
+        return self.again(lambda: read_current(self))
+
     def current_table(self, *, now: datetime, freshness: Freshness) -> tuple[OfferTable, set[tuple[str, str, str]]]:
         """The current offers of all fetched sets, and which (cloud, region, market) these are."""
-        from pricing.store_queries import current_table
-
-        return current_table(self, now, freshness)
+        return self.current().current_table(now=now, freshness=freshness)
 
     def table_as_of(self, moment: datetime, *, freshness: Freshness) -> tuple[OfferTable, set[tuple[str, str, str]]]:
         """The offers as they were known at a moment."""
         from pricing.store_queries import table_as_of
 
-        return table_as_of(self, moment, freshness)
+        return self.again(lambda: table_as_of(self, moment, freshness))
 
     def scopes(self) -> list[ScopeState]:
         """Every (cloud, region, market) that was ever asked for."""
@@ -268,7 +284,7 @@ class Store:
         """Machine facts seen live."""
         with self.reading() as ask:
             rows = ask("SELECT facts FROM instance_types ORDER BY cloud, instance_type")
-        return [InstanceType(**json.loads(text)) for (text,) in rows]
+        return [shape_of(text) for (text,) in rows]
 
     def interruptions(self) -> dict[tuple[str, str, str], InterruptionFact]:
         """Reclaim statistics seen live, by (cloud, region, instance type)."""
@@ -296,58 +312,15 @@ def open_store(url: str) -> Store | None:
     return store if store.exists() else None
 
 
+def shape_of(text: str) -> InstanceType:
+    """Machine facts from their JSON text; what a newer version may have added to it is passed over."""
+    return InstanceType(**{name: value for name, value in json.loads(text).items() if name in FACTS})
+
+
 def facts_text(shape: InstanceType) -> str:
     """Machine facts as JSON text, keys in a fixed order."""
     return json.dumps(asdict(shape), sort_keys=True)
 
 
-@contextmanager
-def _sqlite_view(path: Path) -> Iterator[Callable[..., list[Row]]]:
-    try:
-        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=BUSY_SECONDS)
-    except sqlite3.OperationalError as error:
-        raise StoreError(f"cannot open the price database {path}: {error}", field="database") from None
-    try:
-        connection.isolation_level = None
-        try:
-            version = connection.execute("SELECT max(version) FROM schema_version").fetchone()[0] or 0
-        except sqlite3.DatabaseError as error:
-            if "no such table" not in str(error):
-                raise
-            version = 0
-        if version != LATEST:
-            connection.close()
-            Store(str(path)).engine().dispose()  # migrates, or refuses what is newer
-            connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=BUSY_SECONDS)
-            connection.isolation_level = None
-        connection.execute("BEGIN")
-        yield lambda sql, **values: connection.execute(sql, values).fetchall()
-    except sqlite3.DatabaseError as error:
-        raise StoreError(f"cannot read the price database {path}: {error}", field="database") from None
-    finally:
-        connection.close()
-
-
-def migrate(engine: Engine, dialect: str) -> int:
-    """Apply the missing steps, one transaction for all; returns the schema's version. Safe to run side by side."""
-    from sqlalchemy import text
-
-    with engine.begin() as connection:
-        if dialect == "postgresql":
-            connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
-        connection.execute(text(VERSION_TABLE.format(**TYPES[dialect])))
-        version: int = connection.execute(text("SELECT coalesce(max(version), 0) FROM schema_version")).scalar_one()
-        if version > LATEST:
-            raise StoreError(
-                f"the price database is of version {version}, this program knows up to {LATEST}: upgrade it",
-                field="database",
-            )
-        for step in STEPS[version:]:
-            for sql in statements(step, dialect):
-                connection.execute(text(sql))
-            done = {"version": step.version, "at": datetime.now(UTC).timestamp()}
-            connection.execute(text("INSERT INTO schema_version VALUES (:version, :at)"), done)
-        return LATEST
-
-
-__all__ = ["Market", "QuarantinedRow", "ScopeState", "Store", "StoreError", "Switch", "migrate", "open_store", "utc"]
+__all__ = ["BUSY_SECONDS", "Market", "QuarantinedRow", "Row", "ScopeState", "Store", "StoreError", "Switch",
+           "open_store", "utc"]  # fmt: skip

@@ -23,9 +23,9 @@ from pricing.offers import (
     encode,
     extended,
 )
-from pricing.packing import pack, unpack
+from pricing.packing import pack, unpack, verify
 from pricing.snapshot import snapshot_table
-from pricing.store import Row, Store, utc
+from pricing.store import Row, Store, shape_of, utc
 
 Scopes = set[tuple[str, str, str]]
 SCOPES = """SELECT id, cloud, region, market, source, fetched_at, failed_at, failure, failure_detail
@@ -55,14 +55,28 @@ class Rows:
     kept: tuple[tuple[int, float | None, str | None], ...]
 
 
-def current_table(store: Store, now: datetime, freshness: Freshness) -> tuple[OfferTable, Scopes]:
-    """See Store.current_table. Packed rows are used while no switch has outdated them; dates and failures never are."""
+@dataclass(frozen=True)
+class Current:
+    """Everything that the current offers are made of, as it was read at one moment; ages are counted later."""
+
+    scopes: tuple[Row, ...]
+    rows: Rows
+    shapes: tuple[InstanceType, ...]
+
+    def current_table(self, *, now: datetime, freshness: Freshness) -> tuple[OfferTable, Scopes]:
+        """The offers, aged to `now`, and which (cloud, region, market) these are."""
+        table = _table(self.scopes, self.rows, self.shapes, now, freshness)
+        return table, {(s[1], s[2], s[3]) for s in self.scopes}
+
+
+def read_current(store: Store) -> Current:
+    """See Store.current. Packed rows are used while no switch has outdated them; dates and failures never are."""
     with store.reading() as ask:
         scopes = ask(SCOPES)
         packed = ask("SELECT p.content FROM packed p JOIN generation g ON g.n = p.generation")
         rows = unpack_rows(packed[0][0]) if packed else current_rows(ask)
         shapes = _shapes(ask)
-    return _table(scopes, rows, shapes, now, freshness), {(s[1], s[2], s[3]) for s in scopes}
+    return Current(tuple(scopes), rows, tuple(shapes))
 
 
 def current_rows(ask: Callable[..., list[Row]]) -> Rows:
@@ -98,8 +112,10 @@ def pack_rows(rows: Rows) -> bytes:
 
 
 def unpack_rows(content: bytes) -> Rows:
-    """What `pack_rows` packed."""
-    head, arrays = unpack(bytes(content))
+    """What `pack_rows` packed; ValueError where its bytes have changed since."""
+    content = bytes(content)
+    verify(content)
+    head, arrays = unpack(content)
     return Rows(
         scope=arrays["scope"],
         scope_ids=tuple(head["scope_ids"]),
@@ -128,9 +144,7 @@ def table_as_of(store: Store, moment: datetime, freshness: Freshness) -> tuple[O
 
 
 def _shapes(ask: Callable[..., list[Row]]) -> list[InstanceType]:
-    import json
-
-    return [InstanceType(**json.loads(text)) for (text,) in ask("SELECT facts FROM instance_types")]
+    return [shape_of(text) for (text,) in ask("SELECT facts FROM instance_types")]
 
 
 def _table(

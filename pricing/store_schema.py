@@ -1,4 +1,4 @@
-"""How are prices kept in a database? The tables, step by step, for SQLite and PostgreSQL alike.
+"""How are prices kept in a database, and which schema does this program know?
 
     scopes           one row per (cloud, region, market): which fetch is current, or why the last one failed
     price_keys       what a price belongs to: scope, place (zone name, else zone id, else ""), instance type
@@ -9,25 +9,27 @@
     interruptions    spot reclaim statistics seen live
     runs             one row per refresh
     api_keys         who may ask a shared server: hashes of secrets, never secrets
+    measurements     a team's own measurements: rows of the measurement columns as JSON
+    alerts           what price alerts last said
     packed           the current set once more, packed for reading; used only while its generation is the present one
     generation       counts the switches that changed something
-    schema_version   which of the steps below have been applied
+    alembic_version  the revision that the database has reached
+    schema_version   the mark of the programs before Alembic, and the least version that a program must know
 
-Times are seconds since 1970 UTC (double precision). A step, once released, is never edited: add the next one.
+Times are seconds since 1970 UTC (double precision). The tables are in `pricing.store_tables`, the steps to them in
+`pricing/migrations/versions`: a revision, once released, is never edited.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
 
-
-class Step(NamedTuple):
-    """One migration: statements with `{id}`, `{real}` and `{blob}` standing for the dialect's types."""
-
-    version: int
-    what: str
-    statements: tuple[str, ...]
-
+REVISIONS = ("0001", "0002", "0003")  # in order; the file of each is pricing/migrations/versions/rNNNN_*.py
+HEAD = REVISIONS[-1]
+COMPATIBLE = 2  # the highest `schema_version` that this program can live with
+VERSION_TABLE = "CREATE TABLE IF NOT EXISTS schema_version (version INTEGER PRIMARY KEY, applied_at {real} NOT NULL)"
 
 TYPES = {
     "sqlite": {"id": "INTEGER PRIMARY KEY", "real": "REAL", "blob": "BLOB"},
@@ -38,67 +40,25 @@ TYPES = {
     },
 }
 
-VERSION_TABLE = "CREATE TABLE IF NOT EXISTS schema_version (version INTEGER PRIMARY KEY, applied_at {real} NOT NULL)"
 
-STEPS = (
-    Step(
-        1,
-        "prices, their history and what was not believed",
-        (
-            """CREATE TABLE runs (
-                id {id}, started_at {real} NOT NULL, finished_at {real}, summary TEXT)""",
-            """CREATE TABLE scopes (
-                id {id}, cloud TEXT NOT NULL, region TEXT NOT NULL, market TEXT NOT NULL,
-                source TEXT, fetched_at {real}, rows_now INTEGER NOT NULL DEFAULT 0,
-                failed_at {real}, failure TEXT, failure_detail TEXT,
-                suspicion TEXT, suspicion_since {real}, suspicion_fetches INTEGER NOT NULL DEFAULT 0,
-                UNIQUE (cloud, region, market))""",
-            """CREATE TABLE price_keys (
-                id {id}, scope_id BIGINT NOT NULL REFERENCES scopes (id),
-                place TEXT NOT NULL, zone TEXT, zone_id TEXT, instance_type TEXT NOT NULL,
-                UNIQUE (scope_id, place, instance_type))""",
-            """CREATE TABLE prices (
-                id {id}, key_id BIGINT NOT NULL REFERENCES price_keys (id),
-                usd_per_hour {real} CHECK (usd_per_hour > 0), seen_at {real} NOT NULL, effective_at {real},
-                source TEXT NOT NULL, raw_id TEXT, note TEXT)""",
-            "CREATE INDEX prices_by_key ON prices (key_id, seen_at)",
-            """CREATE TABLE current_prices (
-                key_id BIGINT PRIMARY KEY REFERENCES price_keys (id), scope_id BIGINT NOT NULL REFERENCES scopes (id),
-                zone TEXT, zone_id TEXT, instance_type TEXT NOT NULL,
-                usd_per_hour {real} CHECK (usd_per_hour > 0), kept_since {real}, note TEXT)""",
-            "CREATE INDEX current_by_scope ON current_prices (scope_id)",
-            """CREATE TABLE quarantine (
-                id {id}, scope_id BIGINT NOT NULL REFERENCES scopes (id),
-                place TEXT NOT NULL, instance_type TEXT NOT NULL, price TEXT NOT NULL, reason TEXT NOT NULL,
-                detail TEXT NOT NULL, source TEXT NOT NULL, first_seen {real} NOT NULL, last_seen {real} NOT NULL,
-                fetches INTEGER NOT NULL, resolution TEXT,
-                UNIQUE (scope_id, place, instance_type, reason, price))""",
-            """CREATE TABLE instance_types (
-                cloud TEXT NOT NULL, instance_type TEXT NOT NULL, facts TEXT NOT NULL, seen_at {real} NOT NULL,
-                PRIMARY KEY (cloud, instance_type))""",
-            """CREATE TABLE interruptions (
-                cloud TEXT NOT NULL, region TEXT NOT NULL, instance_type TEXT NOT NULL,
-                low_pct {real} NOT NULL, high_pct {real}, savings_pct {real}, source TEXT NOT NULL,
-                observed_at {real} NOT NULL, PRIMARY KEY (cloud, region, instance_type))""",
-            "CREATE TABLE generation (n BIGINT NOT NULL)",
-            "INSERT INTO generation VALUES (0)",
-            "CREATE TABLE packed (generation BIGINT NOT NULL, content {blob} NOT NULL)",
-        ),
-    ),
-    Step(
-        2,
-        "keys of the HTTP API",
-        (
-            """CREATE TABLE api_keys (
-                id TEXT PRIMARY KEY, name TEXT NOT NULL, scopes TEXT NOT NULL, digest TEXT NOT NULL,
-                created_at {real} NOT NULL, expires_at {real}, revoked_at {real})""",
-        ),
-    ),
-)
+class Reached(Enum):
+    """How far a database is, as this program sees it."""
 
-LATEST = STEPS[-1].version
+    NOTHING = "nothing"  # no table of ours
+    BEHIND = "behind"
+    HERE = "here"
+    AHEAD = "ahead"  # made by a newer program, which only added to what we know
+    BEYOND = "beyond"  # made by a newer program, and no longer what we know
 
 
-def statements(step: Step, dialect: str) -> list[str]:
-    """The step's SQL for `sqlite` or `postgresql`."""
-    return [text.format(**TYPES[dialect]) for text in step.statements]
+def reached(first_of: Callable[[str], Any]) -> Reached:
+    """How far a database is; `first_of(sql)` gives the first value of a query, None without a row or a table."""
+    revision = first_of("SELECT version_num FROM alembic_version")
+    if revision == HEAD:  # the common case asks one question
+        return Reached.HERE
+    version = first_of("SELECT max(version) FROM schema_version")
+    if version is not None and version > COMPATIBLE:
+        return Reached.BEYOND
+    if revision is None:
+        return Reached.NOTHING if version is None else Reached.BEHIND
+    return Reached.BEHIND if revision in REVISIONS else Reached.AHEAD

@@ -21,6 +21,9 @@ from pricing.store import BUSY_SECONDS, Store, StoreError, Switch, facts_text, u
 if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPIConnection
 
+CONNECT_SECONDS = 5  # for a PostgreSQL that does not answer
+FUTURE_SECONDS = 6 * 3600.0  # a set dated so far after the present fetch was fetched by a wrong clock
+
 Judge = Callable[[PriceSet, LastGood, Mapping[PriceKey, float]], Verdict]
 
 
@@ -28,7 +31,7 @@ def connect_engine(store: Store) -> Engine:
     """An engine whose transactions take the write lock at once (SQLite) and wait for each other."""
     try:
         if store.path is None:
-            return create_engine(store.url, pool_pre_ping=True)
+            return create_engine(store.url, pool_pre_ping=True, connect_args={"connect_timeout": CONNECT_SECONDS})
         store.path.parent.mkdir(parents=True, exist_ok=True)
         engine = create_engine(store.url, poolclass=NullPool, connect_args={"timeout": BUSY_SECONDS})
     except (SQLAlchemyError, OSError, ImportError) as error:
@@ -60,7 +63,9 @@ def switch_set(store: Store, fetched: PriceSet, judge: Judge | None) -> Switch:
     with store.writing() as connection:
         scope = _locked_scope(connection, store.dialect, fetched.cloud, fetched.region, fetched.market)
         if scope["fetched_at"] is not None and scope["fetched_at"] > at:
-            return Switch("superseded", detail="a newer fetch is already current")
+            if scope["fetched_at"] - at < FUTURE_SECONDS:
+                return Switch("superseded", detail="a newer fetch is already current")
+            _redate(connection, scope, at)
         current = _current(connection, scope["id"])
         last = _last_good(connection, scope, current)
         on_demand = _on_demand(connection, fetched) if fetched.market is Market.SPOT else {}
@@ -84,6 +89,16 @@ def _locked_scope(connection: Connection, dialect: str, cloud: str, region: str,
         connection.execute(text(insert), key)
         row = connection.execute(select, key).mappings().one()
     return dict(row)
+
+
+def _redate(connection: Connection, scope: dict[str, Any], at: float) -> None:
+    """Take back the dates of a clock that ran ahead: nothing was seen after now, and newer prices must get in."""
+    keys = "SELECT id FROM price_keys WHERE scope_id = :scope"
+    values = {"scope": scope["id"], "at": at}
+    connection.execute(text(f"UPDATE prices SET seen_at = :at WHERE seen_at > :at AND key_id IN ({keys})"), values)
+    sql = "UPDATE current_prices SET kept_since = :at WHERE scope_id = :scope AND kept_since > :at"
+    connection.execute(text(sql), values)
+    scope["fetched_at"] = at
 
 
 def _current(connection: Connection, scope_id: int) -> dict[PriceKey, dict[str, Any]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sqlalchemy import inspect, text
+from sqlalchemy import text
 
 from benchmarks_db.errors import WorkloadError
 from pricing.instances import InstanceType
@@ -17,9 +17,8 @@ from pricing.interruptions import InterruptionFact
 from pricing.offers import Freshness, Market, Offer, PriceState, current_offers
 from pricing.quality import JUMP, Limits, judge
 from pricing.sources.base import Failure, FailureReason, PriceSet
-from pricing.store import Store, StoreError, Switch, open_store
+from pricing.store import Store, Switch, open_store
 from pricing.store_queries import differences, price_history
-from pricing.store_schema import LATEST
 from tests.pricing.sets import NOW, hours, price_set, rejection
 
 FRESH = Freshness()
@@ -289,23 +288,6 @@ def test_a_judge_that_fails_leaves_the_last_good_set(store: Store) -> None:
     assert store.switch(price_set({"g5.xlarge": 1.1}, at=hours(1)), judge=lenient).gone == 2  # type: ignore[arg-type]
 
 
-def test_migrations_bring_any_database_to_the_latest_form_once(store: Store, database: str) -> None:
-    store.engine()
-    Store(database).engine().dispose()
-    names = set(inspect(store.engine()).get_table_names())
-    assert {"scopes", "prices", "current_prices", "quarantine", "schema_version"} <= names
-    with store.reading() as ask:
-        assert ask("SELECT version FROM schema_version ORDER BY version") == [(n,) for n in range(1, LATEST + 1)]
-
-
-def test_a_database_of_a_newer_program_is_refused(store: Store, database: str) -> None:
-    with store.writing() as connection:
-        connection.execute(text("INSERT INTO schema_version VALUES (99, 0)"))
-    store.close()
-    with pytest.raises(StoreError, match="version 99"):
-        Store(database).scopes()
-
-
 def test_history_and_current_prices_refuse_a_price_of_zero(store: Store) -> None:
     store.switch(price_set({"a": 1}))
     with pytest.raises(Exception, match=r"(?i)check"), store.writing() as connection:
@@ -315,13 +297,6 @@ def test_history_and_current_prices_refuse_a_price_of_zero(store: Store) -> None
 def test_there_is_no_store_before_the_first_refresh(tmp_path: Path) -> None:
     assert open_store(str(tmp_path / "none.db")) is None
     assert not list(tmp_path.iterdir())
-
-
-def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
-    file = tmp_path / "prices.db"
-    file.write_bytes(b"not a database at all, just text" * 100)
-    with pytest.raises(StoreError, match=r"prices\.db"):
-        Store(str(file)).scopes()
 
 
 def test_sqlite_runs_in_write_ahead_mode(tmp_path: Path) -> None:
