@@ -48,6 +48,17 @@ class Throughput(_Document):
     unit: str
 
 
+class PricePathDocument(_Document):
+    """What an hour of one spot instance is expected to cost over the run, by how its price moved before in its zone."""
+
+    observations: int = Field(description="price levels seen")
+    days: float = Field(description="for how long the price was watched")
+    mean: float
+    p10: float
+    p50: float
+    p90: float
+
+
 class PriceDocument(_Document):
     """What an hour costs, who says so, and how old that is."""
 
@@ -60,6 +71,10 @@ class PriceDocument(_Document):
     list_usd_per_hour: float | None = Field(None, description="whole job, where one pays otherwise than the list says")
     term_hours: float | None = Field(None, description="length of a commitment, or fixed time of a prepaid block")
     break_even_hours: float | None = Field(None, description="use within the term beyond which on demand is dearer")
+    upfront_usd: float | None = Field(None, description="whole job: what is paid before it starts, whatever is used")
+    path: PricePathDocument | None = Field(
+        None, description="of a spot price with a history; without one the present price is taken to hold"
+    )
 
 
 class MemoryDocument(_Document):
@@ -121,12 +136,23 @@ class RiskDocument(_Document):
 
     hazard_per_hour: Spread = Field(description="interruptions per hour of the whole job")
     expected_interruptions: float
+    expected_lost_hours: float = Field(default=0.0, description="work done again, waiting and restarts")
     checkpoint_interval_hours: float | None = Field(description="None: a checkpoint at the end only")
     expected_hours: float
     expected_cost_usd: float | None
     probability_deadline: float | None = Field(default=None, description="to be done by the deadline; None without one")
     probability_budget: float | None = None
     reclaimed_per_month: str | None = Field(default=None, description="what the cloud's spot advisor states")
+
+
+class ConvertedDocument(_Document):
+    """The dollars of an entry in the currency that the request asks for, at the rate that it gives."""
+
+    currency: str
+    per_usd: float
+    cost: Interval | None
+    per_hour: float | None = Field(description="whole job")
+    parts: dict[str, float] = Field(default_factory=dict)
 
 
 class EstimateEntry(_Document):
@@ -155,6 +181,7 @@ class EstimateEntry(_Document):
     )
     risk: RiskDocument
     energy: EnergyDocument | None = None
+    converted: ConvertedDocument | None = None
     price: PriceDocument
     memory_gib: MemoryDocument
     evidence: Evidence

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estimator.job import Job
+from estimator.memory.recipe import recipe
 from estimator.request.run import Run
-from estimator.work import Work
 
 Floats = NDArray[np.float64]
 
@@ -63,31 +63,48 @@ def default(part: str, cloud: str = "") -> Range:
     return defaults()[part, cloud]
 
 
-def start_up_parts(cloud: str) -> dict[str, Range]:
-    """What passes between asking a cloud for machines and the first step, seconds; an own machine only starts.
+def start_up_parts(cloud: str, run: Run, *, compiled: bool = False) -> dict[str, Range]:
+    """Hours between asking a cloud for machines and the first step, by part; an own machine only warms up.
 
-    The search for capacity is not in it: no source measures it.
+    The search for capacity is not in it: no source measures it. Hours that the request states for the whole stand as
+    `start_up`.
+
+    >>> from estimator.request.run import Run
+    >>> {name: round(part.typical * 3600) for name, part in start_up_parts("aws", Run()).items()}
+    {'provisioning': 140, 'image_pull': 360, 'warm_up': 108}
     """
-    parts = {"process_start": default("process_start")}
-    if ("vm_ready", cloud) in defaults():
-        parts = {"vm_ready": default("vm_ready", cloud), "image_pull": default("image_pull")} | parts
-    return parts
+    if not run.start_up:
+        return {}
+    if run.start_up_hours is not None:
+        return {"start_up": Range.stated(run.start_up_hours)}
+    rented = ("vm_ready", cloud) in defaults()
+    warm_up = default("process_start")
+    if compiled:
+        more = default("compile")
+        warm_up = Range(
+            warm_up.low + more.low, warm_up.typical + more.typical, warm_up.high + more.high, warm_up.source
+        )
+    usual = {
+        "provisioning": default("vm_ready", cloud) if rented else NONE,
+        "image_pull": default("image_pull") if rented else NONE,
+        "warm_up": warm_up,
+    }
+    parts = {}
+    for name, seconds in usual.items():
+        stated = getattr(run, f"{name}_hours")
+        parts[name] = seconds.scaled(1.0 / SECONDS_PER_HOUR) if stated is None else Range.stated(stated)
+    return {name: part for name, part in parts.items() if part.high > 0}
 
 
-def start_up(cloud: str, run: Run) -> Range:
+def start_up(cloud: str, run: Run, *, compiled: bool = False) -> Range:
     """Hours from asking for machines to the first step.
 
     >>> from estimator.request.run import Run
     >>> start_up("own", Run()).typical
     0.03
     """
-    if not run.start_up:
-        return NONE
-    if run.start_up_hours is not None:
-        return Range.stated(run.start_up_hours)
-    parts = start_up_parts(cloud).values()
-    seconds = Range(sum(p.low for p in parts), sum(p.typical for p in parts), sum(p.high for p in parts))
-    return seconds.scaled(1.0 / SECONDS_PER_HOUR)
+    parts = start_up_parts(cloud, run, compiled=compiled).values()
+    return Range(sum(p.low for p in parts), sum(p.typical for p in parts), sum(p.high for p in parts))
 
 
 def data_gb(job: Job) -> float | None:
@@ -131,15 +148,16 @@ def evaluation_share(job: Job) -> Range:
     return Range(low, typical, high, share.source)
 
 
-def checkpoint_gb(work: Work) -> float:
-    """Size of one checkpoint, GB: 14 bytes a trained parameter (weights, master copy, two moments); adapters alone
-    for LoRA and QLoRA, which train nothing else. Source: BLOOM, 2.3 TB for 176B = 13.0 (run_facts `startup`).
+def checkpoint_gb(job: Job) -> float:
+    """Size of one checkpoint, GB: what the memory model counts of a trained parameter, less its gradient.
 
-    >>> from estimator.work import Work
-    >>> checkpoint_gb(Work(params=176e9, active_params=176e9, trainable_params=176e9))
-    2464.0
+    With mixed precision and AdamW that is 2 (weight) + 4 (master copy) + 8 (moments) = 14 bytes; BLOOM wrote 2.3 TB for
+    176B = 13.0 (run_facts `startup`). LoRA and QLoRA save their adapters alone, 4 + 8 bytes each.
     """
-    return float(np.asarray(work.trainable_params, float)) * 14.0 / 1e9
+    kept = recipe(method=job.workload.method, precision=job.memory_precision, optimizer=job.workload.optimizer)
+    weight = kept.adapter if np.any(kept.adapter) else kept.weight
+    each = float(np.asarray(weight + kept.master + kept.optimizer, float))
+    return float(np.asarray(job.work.trainable_params, float)) * each / 1e9
 
 
 def checkpoint_hours(job: Job, gpus: Floats) -> Floats:
@@ -149,7 +167,7 @@ def checkpoint_hours(job: Job, gpus: Floats) -> Floats:
         return np.zeros_like(gpus)
     rate = run.checkpoint_gbps if run.checkpoint_gbps is not None else default("checkpoint_gbps_per_gpu").typical * gpus
     blocking = default("checkpoint_async_share").typical if run.checkpoint_async else 1.0
-    return np.asarray(checkpoint_gb(job.work) / rate * blocking / SECONDS_PER_HOUR, float)
+    return np.asarray(checkpoint_gb(job) / rate * blocking / SECONDS_PER_HOUR, float)
 
 
 def training_hours(job: Job, step_seconds: Floats) -> Floats:

@@ -79,12 +79,13 @@ def _document(path: Path, request: dict[str, Any], here: Settings, max_age: str 
         if isinstance(body.get("plans"), list) and "workload" in body:
             return plan_document(body, path)
     from estimator.cli.measured import measured_rows
-    from estimator.cli.prices_in_use import offers_in_use
+    from estimator.cli.prices_in_use import offers_in_use, spot_history_in_use
     from estimator.planning.planner import plan
 
     workload = workload_of(path, request)
     offers, own = offers_in_use(workload, here, max_age), measured_rows(workload, here)
-    return plan(workload, offers=offers, now=here.now, measured=own).model_dump(mode="json")
+    history = spot_history_in_use(workload, here)
+    return plan(workload, offers=offers, now=here.now, measured=own, history=history).model_dump(mode="json")
 
 
 def plan_document(body: dict[str, Any], path: Path) -> dict[str, Any]:

@@ -66,11 +66,11 @@ def plan(
         return _solved(workload, solve_for, here, how, max_age, output)
 
     from estimator.cli.measured import measured_rows
-    from estimator.cli.prices_in_use import offers_in_use
+    from estimator.cli.prices_in_use import offers_in_use, spot_history_in_use
     from estimator.planning.planner import plan as ranked
 
     offers, own = offers_in_use(workload, here, max_age), measured_rows(workload, here)
-    document = ranked(workload, offers=offers, now=here.now, measured=own)
+    document = ranked(workload, offers=offers, now=here.now, measured=own, history=spot_history_in_use(workload, here))
     if how == "xlsx" and output is not None:
         from estimator.sheets.output import write_bytes
         from estimator.sheets.workbook import plan_workbook
@@ -118,7 +118,7 @@ def estimate(
 def _solved(workload: Workload, what: str, here: Settings, how: str, max_age: str | None, output: Path | None) -> int:
     from benchmarks_db.errors import UnknownName
     from estimator.cli.measured import measured_rows
-    from estimator.cli.prices_in_use import offers_in_use
+    from estimator.cli.prices_in_use import offers_in_use, spot_history_in_use
     from estimator.planning.solve import SolveFor, solve
 
     names = [name.value for name in SolveFor]
@@ -130,6 +130,7 @@ def _solved(workload: Workload, what: str, here: Settings, how: str, max_age: st
         offers=offers_in_use(workload, here, max_age),
         now=here.now,
         measured=measured_rows(workload, here),
+        history=spot_history_in_use(workload, here),
     )
     emit(_answer(found, here, how), output)
     return DONE if found.plan is not None else _nothing(found)

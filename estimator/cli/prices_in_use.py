@@ -13,6 +13,7 @@ from estimator.request.quantities import parse_hours
 if TYPE_CHECKING:
     from estimator.request.workload import Workload
     from pricing.offers import OfferTable
+    from pricing.spot_history import SpotHistory
     from pricing.store import Store
 
 DATABASE = "prices.db"
@@ -63,3 +64,16 @@ def market_in_use(
 def offers_in_use(workload: Workload, here: Settings, max_age: str | None) -> OfferTable:
     """The market that a request may use; PricesUnavailable when --max-age leaves nothing."""
     return market_in_use(here, accelerators=workload.constraints.accelerators.value, max_age=max_age)
+
+
+def spot_history_in_use(workload: Workload, here: Settings) -> SpotHistory | None:
+    """How spot prices moved, as far as the price database knows; None without one, or where no spot plan is wanted."""
+    markets = workload.constraints.markets
+    if markets is not None and "spot" not in markets:
+        return None
+    store = store_to_read(here)
+    if store is None:
+        return None
+    from pricing.spot_history import spot_history
+
+    return spot_history(store, now=here.now)

@@ -116,6 +116,7 @@ def _memory(entry: EstimateEntry) -> list[str]:
 
 def _hours(job: Job, entry: EstimateEntry, cloud: str | None) -> list[str]:
     parts: Mapping[str, float] = entry.hours_parts
+    starting = start_up_parts(cloud or "", job.workload.run, compiled=bool(job.workload.compiled))
     lines = [
         f"hours = {entry.hours.p50:.3f} (one run in ten below {entry.hours.p10:.3f}, one in ten above "
         f"{entry.hours.p90:.3f}); {_plainly(entry.gpu_hours)} GPU-hours"
@@ -127,9 +128,11 @@ def _hours(job: Job, entry: EstimateEntry, cloud: str | None) -> list[str]:
             how = f"{entry.steps:,} steps x {entry.step_ms / 1e3:.4g} s"
             how += f" x {run.trials} trials" if run.trials > 1 else ""
             how += f" x {run.finish_early:g} of the epochs" if run.finish_early < 1 else ""
-        elif name == "start_up" and cloud is not None:
-            how = ", ".join(f"{what} {figure.typical:.0f} s" for what, figure in start_up_parts(cloud).items())
-        if part:
+        elif name in starting:
+            how = starting[name].source
+        elif name == "spread":
+            how = "the median of the whole above the sum of typical parts"
+        if part >= 0.0005 or name == "training":
             lines.append(f"  {name.replace('_', ' '):<16}{part:>12.3f} h   {how}".rstrip())
     return lines
 
@@ -139,11 +142,35 @@ def _cost(entry: EstimateEntry) -> list[str]:
     if cost is None or price.usd_per_hour_instance is None:
         return ["dollars: no price is known for this hardware"]
     age = "" if price.age_hours is None else f", {price.age_hours / 24:.0f} days old"
+    terms = []
+    if price.list_usd_per_hour is not None and price.usd_per_hour is not None and price.list_usd_per_hour > 0:
+        off = 1.0 - price.usd_per_hour / price.list_usd_per_hour
+        terms.append(f"  list price: ${price.list_usd_per_hour:,.4f}/h of the whole job; {off:.1%} off")
+    if price.break_even_hours is not None:
+        within = "" if price.term_hours is None else f" of {price.term_hours:,.0f}"
+        terms.append(f"  break-even against on demand: {price.break_even_hours:,.0f} hours of use{within}")
+    if price.upfront_usd is not None:
+        terms.append(f"  prepaid: ${price.upfront_usd:,.2f} for {price.term_hours or 0:,.0f} hours")
+    if price.path is not None:
+        path = price.path
+        terms.append(
+            f"  an hour over the run, by {path.observations} levels of {path.days:.0f} days: mean ${path.mean:.4f}, "
+            f"p50 ${path.p50:.4f}, p90 ${path.p90:.4f} an instance"
+        )
+    if entry.converted is not None and entry.converted.cost is not None:
+        money = entry.converted
+        said = f"at {money.per_usd:g} for a dollar, as the request says"
+        terms.append(f"  in {money.currency} {said}: {entry.converted.cost.p50:,.2f}")
     return [
         f"dollars = {cost.p50:,.2f} (80% between {cost.p10:,.2f} and {cost.p90:,.2f}); machines at "
         f"{entry.nodes} x ${price.usd_per_hour_instance:.4f}/h",
-        *(f"  {name.replace('_', ' '):<16}{part:>12,.2f} USD" for name, part in entry.cost_parts.items() if part),
+        *(
+            f"  {name.replace('_', ' '):<20}{part:>12,.2f} USD"
+            for name, part in entry.cost_parts.items()
+            if part >= 0.005
+        ),
         f"  price: {price.source}, {price.state}{age}",
+        *terms,
     ]
 
 

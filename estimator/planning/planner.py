@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +31,10 @@ from estimator.request.sections import Constraints
 from estimator.request.workload import Workload
 from estimator.risk.hazard import hazards_of
 from estimator.risk.outcome import outcome_of
+from estimator.risk.price_path import constant
 from pricing.offers import Market, OfferTable, concatenate, current_offers
 from pricing.sources.own import own_machine, own_table
+from pricing.spot_history import SpotHistory
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -46,15 +49,17 @@ def plan(
     now: datetime | None = None,
     measured: Measured = (),
     told: Told = silently,
-    ways_from: WaysFrom = ways_of,
+    ways_from: WaysFrom | None = None,
+    history: SpotHistory | None = None,
 ) -> PlanDocument:
     """Rank every way to train `workload` on the market.
 
     `offers` is what can be rented (default: the shipped snapshot), `now` the moment that ages are counted to
     (default: the present; pass it for a reproducible document), `measured` rows of the user's own measurements (see
     `own_measurements.checked`), which weigh most. `told` hears each stage (see `steps.STAGES`) and may stop the work
-    by raising. `ways_from` works out the ways; a sweep passes one that remembers them from cell to cell. A request that
-    nothing satisfies comes back with no plans, what was rejected by which reason, and the binding one.
+    by raising. `ways_from` works out the ways; a sweep passes one that remembers them from cell to cell. `history` is
+    how spot prices moved before (see `pricing.spot_history`); without it the present ones are taken to hold. A request
+    that nothing satisfies comes back with no plans, what was rejected by which reason, and the binding one.
 
     Raises WorkloadError for a request that cannot be understood, PricesUnavailable when no offer has a usable price.
 
@@ -80,7 +85,7 @@ def plan(
         hints = [*_filter_hints(open_offers), *_accelerator_hints(gpus, workload.constraints)]
         return document.model_copy(update={"binding": open_offers.last, "hints": hints})
 
-    ways = ways_from(job, open_offers.table, gpus, own, told)
+    ways = (ways_from or partial(ways_of, history=history))(job, open_offers.table, gpus, own, told)
     rejected = open_offers.removed + ways.refused
     if not len(ways):
         reason = _binding_hardware(ways.refused)
@@ -258,10 +263,11 @@ def policies_of(job: Job, ways: Ways, shown: Ints) -> list[PolicyDocument]:
     first, limits = shown[spot][:1], job.workload.constraints
     one = ways.plain.select(first)
     calm = hazards_of(job.workload, ways.best.gpus[ways.found[first]], ways.nodes[first], np.zeros(1, dtype=bool))
+    sure = constant(1)  # on demand the price holds
     cases = {"wait": replace(one, policy=SpotPolicy.WAIT)}
     if np.isfinite(one.fallback_usd_per_hour).all():
         cases |= {f"fallback-after-{k}": replace(one, policy=SpotPolicy.FALLBACK, fallback_after=k) for k in FALLBACKS}
-        cases["on-demand"] = replace(one, hazards=calm, usd_per_hour=one.fallback_usd_per_hour)
+        cases["on-demand"] = replace(one, hazards=calm, usd_per_hour=one.fallback_usd_per_hour, price=sure)
     documents = []
     for name, plain in cases.items():
         found = outcome_of(plain, deadline=limits.deadline, budget=limits.budget, paths=1024)

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from estimator.documents import (
+    ConvertedDocument,
     Interval,
     LayoutDocument,
     MemoryDocument,
     PriceDocument,
+    PricePathDocument,
     RiskDocument,
     Spread,
     Throughput,
@@ -25,7 +27,10 @@ from estimator.performance import BOUNDS
 from estimator.planning.evidence import evidence_document
 from estimator.planning.search import Found
 from estimator.planning.ways import Ways
+from estimator.request.run import SpotPolicy
 from estimator.risk.outcome import Outcome
+from estimator.risk.price_path import observed
+from estimator.runtime import start_up_parts
 from estimator.terms import ActivationCheckpointing, NicKind, Recompute, ShardingKind, Verdict
 from pricing.interruptions import interruption
 from pricing.offers import Market, Offer, PriceState
@@ -84,6 +89,7 @@ def price_of(offer: Offer | None, nodes: int, now: datetime) -> PriceDocument:
         list_usd_per_hour=None if offer.list_price_usd_per_hour is None else offer.list_price_usd_per_hour * nodes,
         term_hours=offer.term_hours,
         break_even_hours=offer.break_even_hours,
+        upfront_usd=None if offer.upfront_usd is None else offer.upfront_usd * nodes,
     )
 
 
@@ -92,13 +98,14 @@ def entry_of(job: Job, ways: Ways, row: int, now: datetime) -> dict[str, Any]:
     found, evidence, at = ways.best, ways.evidence, int(ways.found[row])
     offer = ways.table.offer(int(ways.offer[row]))
     nodes = int(ways.nodes[row])
-    price = price_of(offer, nodes, now)
+    price = price_of(offer, nodes, now).model_copy(update={"path": price_path_of(ways, row, offer)})
     gpus = float(found.gpus[at])
     step = float(evidence.step_seconds[at])
     scale = step / _at(found.step.total, at)
     samples = job.training.global_batch / step
     hours = _interval(ways.outcome, "hours", row)
     cost = None if price.usd_per_hour is None else _interval(ways.outcome, "cost", row)
+    parts = {} if cost is None else cost_parts(job, ways, row, cost.p50)
     return {
         "gpu": str(np.asarray(found.hardware.gpu)[at]),
         "gpus": gpus,
@@ -112,10 +119,11 @@ def entry_of(job: Job, ways: Ways, row: int, now: datetime) -> dict[str, Any]:
         "bound_by": BOUNDS[int(found.step.bound_by[at])],
         "breakdown_ms": {term: _at(getattr(found.step, term), at) * scale * 1e3 for term in TERMS},
         "hours": hours,
-        "hours_parts": hours_parts(ways, row),
+        "hours_parts": hours_parts(job, ways, row),
         "gpu_hours": hours.p50 * gpus,
         "cost_usd": cost,
-        "cost_parts": {} if cost is None else cost_parts(job, ways, row, cost.p50),
+        "cost_parts": parts,
+        "converted": converted(job, cost, price.usd_per_hour, parts),
         "risk": risk_of(ways, row, offer, priced=cost is not None),
         "energy": energy_of(str(np.asarray(found.hardware.gpu)[at]), hours.p50 * gpus, offer.cloud, offer.region)
         if job.workload.bill.energy
@@ -127,30 +135,75 @@ def entry_of(job: Job, ways: Ways, row: int, now: datetime) -> dict[str, Any]:
     }
 
 
-def hours_parts(ways: Ways, row: int) -> dict[str, float]:
-    """Median hours by part, summing to the median; what the typical lengths leave is time lost to interruptions."""
-    outcome = ways.outcome
-    parts = {
-        "start_up": float(outcome.start_up[row]),
+def hours_parts(job: Job, ways: Ways, row: int) -> dict[str, float]:
+    """Median hours by part, summing to the median of the whole.
+
+    What the typical lengths leave is put down to failures and interruptions, as far as they are expected to cost; the
+    rest is `spread`: the median of the whole lies above the sum of the typical parts, which have longer late ends.
+    """
+    outcome, cloud = ways.outcome, ways.table.offer(int(ways.offer[row])).cloud
+    starting = start_up_parts(cloud, job.workload.run, compiled=bool(job.workload.compiled))
+    parts = {name: part.typical for name, part in starting.items()} | {
+        "staging": ways.plain.staging.typical,
         "training": float(ways.plain.training[row]),
         "evaluation": float(outcome.evaluation[row]),
         "checkpoints": float(outcome.checkpoints[row]),
     }
+    parts = {name: hours for name, hours in parts.items() if hours > 0 or name == "training"}
     total, whole = float(outcome.hours_p50[row]), sum(parts.values())
-    if total < whole:  # medians do not add up exactly
-        return {name: hours * total / whole for name, hours in parts.items()} | {"lost": 0.0}
-    return parts | {"lost": total - whole}
+    if total < whole:
+        return {name: hours * total / whole for name, hours in parts.items()}
+    lost, share = min(total - whole, float(outcome.lost[row])), float(ways.plain.hazards.spot_share[row])
+    rest = {"failures": lost * (1.0 - share), "interruptions": lost * share, "spread": total - whole - lost}
+    return parts | {name: hours for name, hours in rest.items() if hours > 0}
 
 
 def cost_parts(job: Job, ways: Ways, row: int, total: float) -> dict[str, float]:
-    """Median dollars by part: machines, storage, egress and fees, failed attempts, tax."""
-    cloud = ways.table.names["cloud"][ways.table.codes["cloud"][ways.offer[row]]]
-    extras = ways.extras[cloud].usd(float(ways.plain.training[row]))
+    """Median dollars by part: machines, storage, disks, egress, fees, failed attempts, tax."""
+    offer = int(ways.offer[row])
+    cloud = ways.table.names["cloud"][ways.table.codes["cloud"][offer]]
+    extras = ways.extras[cloud, bool(ways.near[offer])].usd(
+        float(ways.plain.typical_hours[row]), float(ways.nodes[row])
+    )
     untaxed = total / (1.0 + job.workload.bill.tax_percent / 100.0)
-    machines = untaxed - sum(extras.values())
+    machines = max(untaxed - sum(extras.values()), 0.0)
     good = machines / job.workload.run.attempts
     parts = {"machines": good, **extras, "other_attempts": machines - good, "tax": total - untaxed}
     return {name: usd for name, usd in parts.items() if name == "machines" or usd != 0.0}
+
+
+def converted(
+    job: Job, cost: Interval | None, usd_per_hour: float | None, parts: dict[str, float]
+) -> ConvertedDocument | None:
+    """The dollars in the currency asked for; None where none is."""
+    asked = job.workload.bill.currency
+    if asked is None:
+        return None
+    rate = asked.per_usd
+    return ConvertedDocument(
+        currency=asked.code,
+        per_usd=rate,
+        cost=None if cost is None else Interval(**{q: usd * rate for q, usd in cost.model_dump().items()}),
+        per_hour=None if usd_per_hour is None else usd_per_hour * rate,
+        parts={name: usd * rate for name, usd in parts.items()},
+    )
+
+
+def price_path_of(ways: Ways, row: int, offer: Offer) -> PricePathDocument | None:
+    """How the spot price of a way is expected to move over the run, where its past is known."""
+    if offer.price_usd_per_hour is None:
+        return None
+    found = observed(ways.plain.price, row, offer.price_usd_per_hour)
+    if found is None:
+        return None
+    return PricePathDocument(
+        observations=int(ways.plain.price.observations[row]),
+        days=float(ways.plain.price.days[row]),
+        mean=found["mean"],
+        p10=found["low"],
+        p50=found["middle"],
+        p90=found["high"],
+    )
 
 
 def risk_of(ways: Ways, row: int, offer: Offer, *, priced: bool) -> RiskDocument:
@@ -167,6 +220,7 @@ def risk_of(ways: Ways, row: int, offer: Offer, *, priced: bool) -> RiskDocument
             low=float(hazards.low[row]), typical=float(hazards.typical[row]), high=float(hazards.high[row])
         ),
         expected_interruptions=float(outcome.interruptions[row]),
+        expected_lost_hours=float(outcome.lost[row]),
         checkpoint_interval_hours=None if whole else interval,
         expected_hours=float(outcome.hours_mean[row]),
         expected_cost_usd=float(outcome.cost_mean[row]) if priced else None,
@@ -268,11 +322,15 @@ def cautions(job: Job, ways: Ways, row: int, offer: Offer, price: PriceDocument)
             f"spot: {hazard.low[row]:.2g} to {hazard.high[row]:.2g} interruptions an hour, as sources disagree; "
             "the search for capacity at the start is not counted"
         )
+        notes.append(_price_words(ways, row))
+        if job.workload.spot.policy is SpotPolicy.FALLBACK and not np.isfinite(ways.plain.fallback_usd_per_hour[row]):
+            notes.append("spot.policy fallback: none of the offers looked at is on demand, so the job waits instead")
     if price.age_hours is not None and price.age_hours > OLD_PRICE_DAYS * 24:
         notes.append(f"the price was observed {price.age_hours / 24:.0f} days ago")
     if price.state is PriceState.STALE:
         notes.append("the price is stale" + (f": {offer.note}" if offer.note else ""))
-    if unknown := ways.extras[offer.cloud].unknown:
+    notes += _commitment_words(ways, row, offer, price)
+    if unknown := ways.extras[offer.cloud, bool(ways.near[ways.offer[row]])].unknown:
         notes.append(f"not in the total, price unknown: {', '.join(unknown)}")
     if dearer := _dearer_than_on_demand(ways, row, offer):
         notes.append(dearer)
@@ -280,6 +338,40 @@ def cautions(job: Job, ways: Ways, row: int, offer: Offer, price: PriceDocument)
     chance = ways.outcome.meets_deadline[row]
     if limits.deadline is not None and chance < 0.9:
         notes.append(f"meets the deadline with a probability of {chance:.0%}")
+    return notes
+
+
+def _price_words(ways: Ways, row: int) -> str:
+    """How the spot price is taken to move over the run."""
+    price = ways.plain.price
+    if not price.observations[row]:
+        return "spot price: no history of it is kept, so the present one is taken to hold for the whole run"
+    return (
+        f"spot price over the run: {price.low[row]:.2f} to {price.high[row]:.2f} times the present one, by "
+        f"{price.observations[row]} levels seen in {price.days[row]:.0f} days in its zone"
+    )
+
+
+def _commitment_words(ways: Ways, row: int, offer: Offer, price: PriceDocument) -> list[str]:
+    """What is owed beyond the run itself: the rest of a prepaid block or of a commitment."""
+    notes = []
+    hours, term = float(ways.outcome.hours_p50[row]), offer.term_hours
+    if price.upfront_usd is not None and term is not None:
+        blocks = int(np.ceil(hours / term))
+        several = "" if blocks == 1 else f"; the run needs {blocks} of them one after the other"
+        notes.append(
+            f"prepaid: ${price.upfront_usd:,.2f} for {term:g} hours are paid before it starts, of which the run uses "
+            f"{hours / (blocks * term):.0%}{several}"
+        )
+    elif offer.market is Market.BLOCK:
+        notes.append("a prepaid block of unknown length: only the hours of the run are in the total")
+    if offer.market is Market.RESERVED and price.usd_per_hour is not None:
+        owed = "" if term is None else f": ${price.usd_per_hour * term:,.0f} are owed over {term:,.0f} hours"
+        notes.append(f"a commitment{owed}; the total counts the hours of this run at its rate")
+    if price.break_even_hours is not None:
+        listed = "" if price.list_usd_per_hour is None else f" (${price.list_usd_per_hour:,.2f} an hour)"
+        within = "" if term is None else f" of {term:,.0f}"
+        notes.append(f"cheaper than on demand{listed} beyond {price.break_even_hours:,.0f} hours of use{within}")
     return notes
 
 

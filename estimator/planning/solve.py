@@ -14,6 +14,7 @@ from estimator.request.fields import MAX_TOKENS, Sort
 from estimator.request.sections import Constraints
 from estimator.request.workload import Workload
 from pricing.offers import OfferTable, current_offers
+from pricing.spot_history import SpotHistory
 
 TOLERANCE = 2e-3  # of the answer
 MOST_STEPS = 24
@@ -35,6 +36,7 @@ def solve(
     offers: OfferTable | None = None,
     now: datetime | None = None,
     measured: Measured = (),
+    history: SpotHistory | None = None,
 ) -> SolveDocument:
     """Answer an inverse question; limits of the request that are not asked for stay in force.
 
@@ -44,7 +46,7 @@ def solve(
     market = offers if offers is not None else current_offers(now=moment)
 
     def planned(changed: Workload) -> PlanDocument:
-        return plan(changed, offers=market, now=moment, measured=measured)
+        return plan(changed, offers=market, now=moment, measured=measured, history=history)
 
     if what is SolveFor.TOKENS:
         return _most_data(workload, planned)

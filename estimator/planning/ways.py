@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from estimator.bill import Extras, extras_of
+from estimator.bill import Extras, data_place, extras_of
 from estimator.job import Job
 from estimator.planning.evidence import Evidenced, Measured, evidence_of
 from estimator.planning.machines import Fleet, Kinds, fleet_of, kinds_of
@@ -18,9 +18,12 @@ from estimator.planning.search import Found, search
 from estimator.planning.steps import Told, silently
 from estimator.risk.hazard import Hazards, hazards_of
 from estimator.risk.outcome import Outcome, Plain, outcome_of
-from estimator.runtime import checkpoint_hours, evaluation_share, staging, start_up, training_hours
+from estimator.risk.price_path import PricePaths, constant, price_paths
+from estimator.runtime import checkpoint_hours, default, defaults, evaluation_share, staging, start_up, training_hours
 from pricing.interruptions import reclaimed_shares
 from pricing.offers import Market, OfferTable
+from pricing.regions import region_filter
+from pricing.spot_history import Place, SpotHistory
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -38,7 +41,8 @@ class Ways:
     plain: Plain  # before chance
     outcome: Outcome
     others: Ints  # (n,) further offers of the same type and market, no cheaper
-    extras: Mapping[str, Extras]  # by cloud
+    extras: Mapping[tuple[str, bool], Extras]  # by cloud, and whether it is in the region of the data
+    near: Mask  # (N,) offers in the region of the data
     kinds: Kinds
     fleet: Fleet
     best: Found
@@ -71,7 +75,14 @@ class Ways:
         )
 
 
-def ways_of(job: Job, table: OfferTable, gpus: GpuFilter, measured: Measured = (), told: Told = silently) -> Ways:
+def ways_of(
+    job: Job,
+    table: OfferTable,
+    gpus: GpuFilter,
+    measured: Measured = (),
+    told: Told = silently,
+    history: SpotHistory | None = None,
+) -> Ways:
     """Every offer of `table` with every number of nodes that can run the job, the cheapest place of each type only."""
     kinds, fleet = _hardware(job, table, gpus)
     told("layouts", 0, len(fleet.kind))
@@ -79,7 +90,8 @@ def ways_of(job: Job, table: OfferTable, gpus: GpuFilter, measured: Measured = (
     told("evidence", 0, len(best.row))
     evidence = evidence_of(job, best, measured)
     most_gpus = quota_gpus(table, job.workload.constraints.quotas)
-    cheapest, others = _cheapest_places(table, most_gpus)
+    near = _near_data(job, table)
+    cheapest, others = _cheapest_places(table, most_gpus, near)
     kind = kinds.of_type[table.type_index[cheapest]]
     planned = kind >= 0
     cheapest, others, kind = cheapest[planned], others[planned], kind[planned]
@@ -98,7 +110,13 @@ def ways_of(job: Job, table: OfferTable, gpus: GpuFilter, measured: Measured = (
     offer, found, nodes, alike = offer[enough], found[enough], nodes[enough], alike[enough]
     training = training_hours(job, evidence.step_seconds[found])
     hazards = _hazards(job, table, offer, best.gpus[found], nodes)
-    extras = {cloud: extras_of(job, cloud) for cloud in table.names["cloud"]}
+    extras = {
+        (cloud, beside): extras_of(job, cloud, beside_data=beside)
+        for cloud in table.names["cloud"]
+        for beside in ((False, True) if near.any() else (False,))
+    }
+    hourly, once = _extra_usd(table, offer, nodes, extras, near)
+    write = checkpoint_hours(job, best.gpus[found])
     limits = job.workload.constraints
     told("chance", 0, len(offer))
     plain = Plain(
@@ -108,17 +126,21 @@ def ways_of(job: Job, table: OfferTable, gpus: GpuFilter, measured: Measured = (
         start_up=_start_up(job, table, offer),
         staging=staging(job),
         evaluation=evaluation_share(job),
-        write=checkpoint_hours(job, best.gpus[found]),
+        write=write,
         interval=_stated_interval(job),
         checkpoints=bool(job.workload.run.checkpoints),
         hazards=hazards,
+        saves=_saves_on_notice(job, table, offer, write),
         usd_per_hour=table.usd_per_hour[offer] * nodes,
+        price=_price_paths(table, offer, training, history),
+        term=np.where(_in_market(table, Market.BLOCK)[offer], table.term_hours[offer], np.nan),
         fallback_usd_per_hour=_on_demand_beside(table)[offer] * nodes,
         policy=job.workload.spot.policy,
         fallback_after=job.workload.spot.fallback_after,
-        own=table.where("market", lambda market: market == Market.OWN)[offer],
+        own=_in_market(table, Market.OWN)[offer],
         attempts=job.workload.run.attempts,
-        extra_usd=_extra_usd(table, offer, extras, training),
+        extra_usd=once,
+        extra_usd_per_hour=hourly,
         tax=1.0 + job.workload.bill.tax_percent / 100.0,
     )
     outcome = outcome_of(plain, deadline=limits.deadline, budget=limits.budget)
@@ -131,6 +153,7 @@ def ways_of(job: Job, table: OfferTable, gpus: GpuFilter, measured: Measured = (
         outcome=outcome,
         others=alike,
         extras=extras,
+        near=near,
         kinds=kinds,
         fleet=fleet,
         best=best,
@@ -145,12 +168,56 @@ def _stated_interval(job: Job) -> float | None:
 
 
 def _hazards(job: Job, table: OfferTable, offer: Ints, gpus: Floats, nodes: Floats) -> Hazards:
-    spot = table.where("market", lambda market: market == Market.SPOT)[offer]
+    spot = _in_market(table, Market.SPOT)[offer]
     reclaimed = None
     if spot.any():
         low, high = reclaimed_shares(table)
         reclaimed = (low[offer], high[offer])
-    return hazards_of(job.workload, gpus, nodes, spot, reclaimed)
+    azure = table.where("cloud", lambda cloud: cloud == "azure")[offer]
+    return hazards_of(job.workload, gpus, nodes, spot, reclaimed, azure)
+
+
+def _in_market(table: OfferTable, market: Market) -> Mask:
+    return table.where("market", lambda name: name == market)
+
+
+def _saves_on_notice(job: Job, table: OfferTable, offer: Ints, write: Floats) -> Mask:
+    """Spot ways whose notice leaves time to write a checkpoint, where the job does so."""
+    if not job.workload.spot.save_on_notice:
+        return np.zeros(len(offer), dtype=bool)
+    notice = np.array(
+        [
+            default("spot_notice", cloud).low / 3600.0 if ("spot_notice", cloud) in defaults() else 0.0
+            for cloud in table.names["cloud"]
+        ]
+    )
+    return _in_market(table, Market.SPOT)[offer] & (write <= notice[table.codes["cloud"][offer]])
+
+
+def _price_paths(table: OfferTable, offer: Ints, hours: Floats, history: SpotHistory | None) -> PricePaths:
+    """How the spot price of each way is expected to move over its hours, by zone."""
+    if not history:
+        return constant(len(offer))
+    names, codes = table.names, table.codes
+    places: list[Place | None] = [None] * len(offer)
+    for row in np.flatnonzero(_in_market(table, Market.SPOT)[offer]):
+        at = offer[row]
+        cloud, region, zone, zone_id, kind = (
+            names[column][codes[column][at]] for column in ("cloud", "region", "zone", "zone_id", "instance_type")
+        )
+        places[row] = (cloud, region, zone or zone_id, kind)
+    return price_paths(history, places, hours)
+
+
+def _near_data(job: Job, table: OfferTable) -> Mask:
+    """Offers in the very region that the data lies in; UnknownName for a region that does not exist."""
+    place = data_place(job)
+    if place is None or not place[1]:
+        return np.zeros(len(table), dtype=bool)
+    home, region = place
+    test = region_filter((region,), field="bill.data_in")
+    here = table.where("region", lambda name: bool(name) and test(home, name))
+    return here & table.where("cloud", lambda cloud: cloud == home)
 
 
 def _on_demand_beside(table: OfferTable) -> Floats:
@@ -174,23 +241,34 @@ def _lowest_of(key: Ints, rows: Ints, price: Floats) -> Floats:
     return np.where(key[order][place] == key, price[order][place], np.nan)
 
 
-def _extra_usd(table: OfferTable, offer: Ints, extras: Mapping[str, Extras], hours: Floats) -> Floats:
-    by_cloud = [extras[cloud] for cloud in table.names["cloud"]]
+def _extra_usd(
+    table: OfferTable, offer: Ints, nodes: Floats, extras: Mapping[tuple[str, bool], Extras], near: Mask
+) -> tuple[Floats, Floats]:
+    """Dollars an hour and once, besides machines, of each way."""
+    hourly, once = np.zeros(len(offer)), np.zeros(len(offer))
     code = table.codes["cloud"][offer]
-    hourly, once = (np.array([getattr(e, name) for e in by_cloud]) for name in ("usd_per_hour", "once_usd"))
-    return np.asarray(hourly[code] * hours + once[code], float)
+    for (cloud, beside), part in extras.items():
+        rows = (code == table.names["cloud"].index(cloud)) & (near[offer] == beside)
+        hourly[rows] = part.usd_per_hour(0.0) + part.disk_per_node_hour * nodes[rows]
+        once[rows] = part.once_usd
+    return hourly, once
 
 
-def _cheapest_places(table: OfferTable, most_gpus: Floats) -> tuple[Ints, Ints]:
-    """The cheapest offer of each (instance type, market, quota), and how many further ones there are.
+def _cheapest_places(table: OfferTable, most_gpus: Floats, near: Mask) -> tuple[Ints, Ints]:
+    """The cheapest offer of each (instance type, market, quota, term), and how many further ones there are.
+
+    The region of the data counts as a place of its own: what is dearer an hour may save the egress.
 
     Ties go to the first by region and zone name, so that the answer does not depend on the order of the table.
     """
     region, zone = (alphabetical(table, name) for name in ("region", "zone"))
     market = table.codes["market"]
-    order = np.lexsort((zone, region, table.usd_per_hour, most_gpus, market, table.type_index))
+    term = np.nan_to_num(table.term_hours)  # a longer block or commitment may be cheaper an hour, yet not for the run
+    order = np.lexsort((zone, region, table.usd_per_hour, most_gpus, term, near, market, table.type_index))
     keys = table.type_index[order].astype(np.int64) * len(table.names["market"]) + market[order]
-    new = (np.diff(keys) != 0) | (most_gpus[order][1:] != most_gpus[order][:-1])
+    new = np.diff(keys) != 0
+    for split in (most_gpus, near, term):
+        new |= split[order][1:] != split[order][:-1]
     first = np.flatnonzero(np.concatenate([[True], new]))
     sizes = np.diff(np.append(first, len(order)))
     return order[first], sizes - 1
@@ -218,7 +296,8 @@ def _enough_nodes(job: Job, table: OfferTable, offer: Ints, nodes: Floats) -> Ma
 
 
 def _start_up(job: Job, table: OfferTable, offer: Ints) -> tuple[Floats, Floats, Floats]:
-    by_cloud = [start_up(cloud, job.workload.run) for cloud in table.names["cloud"]]
+    compiled = bool(job.workload.compiled)
+    by_cloud = [start_up(cloud, job.workload.run, compiled=compiled) for cloud in table.names["cloud"]]
     code = table.codes["cloud"][offer]
     return (
         np.array([s.low for s in by_cloud])[code],

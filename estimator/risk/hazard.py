@@ -42,10 +42,36 @@ class Hazards:
         )
 
 
+# Azure's portal states the chance of an eviction within the next hour as a band, in per cent: low, typical and high of
+# each. The open ends are judgements: 0.5% below, and above as high as any trace (0.6 an hour, run_facts `spot`).
+AZURE_PERCENT = {
+    "0-5": (0.5, 2.5, 5.0),
+    "5-10": (5.0, 7.5, 10.0),
+    "10-15": (10.0, 12.5, 15.0),
+    "15-20": (15.0, 17.5, 20.0),
+    "20+": (20.0, 30.0, 45.0),
+}
+
+
+def azure_hazard(band: str) -> Range:
+    """Evictions an hour of one instance from a band of Azure's portal: -ln(1 - chance within an hour).
+
+    >>> round(azure_hazard("5-10").typical, 3)
+    0.078
+    """
+    low, typical, high = (float(-np.log1p(-percent / 100.0)) for percent in AZURE_PERCENT[band])
+    return Range(low, typical, high, "Azure's eviction band, as the request states it")
+
+
 def hazards_of(
-    workload: Workload, gpus: Floats, nodes: Floats, spot: Mask, reclaimed: tuple[Floats, Floats] | None = None
+    workload: Workload,
+    gpus: Floats,
+    nodes: Floats,
+    spot: Mask,
+    reclaimed: tuple[Floats, Floats] | None = None,
+    azure: Mask | None = None,
 ) -> Hazards:
-    """Hazards of jobs on `gpus` cards in `nodes` instances, some of them `spot`; all shape (n,).
+    """Hazards of jobs on `gpus` cards in `nodes` instances, some of them `spot`, some of them on `azure`; shape (n,).
 
     `reclaimed` are the monthly shares (low, high) that a cloud's advisor states by job, NaN where none. Advisors count
     all capacity of a type; measured GPU traces are hundreds of times worse (run_facts), so a share can only lower the
@@ -65,15 +91,19 @@ def hazards_of(
     else:
         taking = default("spot_hazard")
     on_spot = spot.astype(float)
-    together, alone = np.ones_like(nodes), nodes
-    if asked.elastic:  # the rest of the job goes on: an instance lost costs its own part
-        alone = together
-    low_spot = taking.low * together
+    alone = np.ones_like(nodes) if asked.elastic else nodes  # elastic: an instance lost costs its own part
+    one_low, one, one_high = (np.full(len(nodes), end) for end in (taking.low, taking.typical, taking.high))
     if reclaimed is not None and asked.hazard_per_hour is None:
         monthly = -np.log1p(-np.clip(reclaimed[0], 0.0, 0.99)) / 730.0
-        low_spot = np.where(np.isfinite(monthly), np.minimum(low_spot, monthly), low_spot)
-    spot_low, spot_high = low_spot * on_spot, taking.high * alone * on_spot
-    spot_typical = taking.typical * np.sqrt(alone) * on_spot
+        one_low = np.where(np.isfinite(monthly), np.minimum(one_low, monthly), one_low)
+    if azure is not None and asked.azure_eviction and asked.interruptions and asked.hazard_per_hour is None:
+        band = azure_hazard(asked.azure_eviction)
+        one_low, one, one_high = (
+            np.where(azure, end, usual)
+            for end, usual in ((band.low, one_low), (band.typical, one), (band.high, one_high))
+        )
+    spot_low, spot_high = one_low * on_spot, one_high * alone * on_spot
+    spot_typical = one * np.sqrt(alone) * on_spot
     typical = failing.typical * gpus + spot_typical
     return Hazards(
         low=failing.low * gpus + spot_low,
@@ -81,5 +111,7 @@ def hazards_of(
         high=failing.high * gpus + spot_high,
         spot_share=np.where(typical > 0, spot_typical / np.where(typical > 0, typical, 1.0), 0.0),
         wait=Range.stated(asked.wait) if asked.wait is not None else default("spot_wait"),
-        repair=default("failure_down").scaled(1.0 / 3600.0),
+        repair=default("failure_down").scaled(1.0 / 3600.0)
+        if run.repair_hours is None
+        else Range.stated(run.repair_hours),
     )

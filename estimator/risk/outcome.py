@@ -14,9 +14,12 @@ from numpy.typing import NDArray
 from estimator.cost import billed_hours
 from estimator.request.run import SpotPolicy
 from estimator.risk.hazard import Hazards
+from estimator.risk.price_path import PricePaths
 from estimator.risk.renewal import SMALL, best_interval
 from estimator.risk.simulate import (
     Z80,
+    Moments,
+    both,
     by_quantile,
     checkpoint_hours,
     gamma_over_mean,
@@ -24,6 +27,7 @@ from estimator.risk.simulate import (
     log_normal,
     lost_hours,
     normal_quantile,
+    told_in_time,
 )
 from estimator.runtime import Range
 
@@ -31,6 +35,7 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 PATHS = 128
+AT_ONCE = 100_000  # figures of paths x ways worked on together: what a processor's cache holds is faster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,25 +52,40 @@ class Plain:
     interval: float | None  # hours between checkpoints; None: the best one
     checkpoints: bool
     hazards: Hazards
+    saves: Mask  # the job saves on notice of an interruption, and the notice is enough for it
     usd_per_hour: Floats  # whole job
+    price: PricePaths  # factors on that price over the run
+    term: Floats  # hours of a prepaid block, all of which is paid; NaN where what is used is paid
     fallback_usd_per_hour: Floats  # the same machines on demand; NaN where nobody offers them
     policy: SpotPolicy
     fallback_after: int
     own: Mask
     attempts: float
-    extra_usd: Floats  # storage, egress and fees of the run
+    extra_usd: Floats  # egress and fees of the run
+    extra_usd_per_hour: Floats  # storage and disks, for the typical hours
     tax: float  # factor on everything paid
+
+    @property
+    def typical_hours(self) -> Floats:
+        """Hours of a run that nothing interrupts, checkpoints aside."""
+        return self.start_up[1] + self.staging.typical + self.training * (1.0 + self.evaluation.typical)
 
     def select(self, keep: NDArray[np.int64] | Mask) -> Plain:
         """Some of the ways."""
-        arrays = ("training", "slow", "fast", "write", "usd_per_hour", "fallback_usd_per_hour", "own", "extra_usd")
         low, typical, high = self.start_up
         return replace(
             self,
             start_up=(low[keep], typical[keep], high[keep]),
             hazards=self.hazards.select(keep),
-            **{name: getattr(self, name)[keep] for name in arrays},
+            price=self.price.select(keep),
+            **{name: getattr(self, name)[keep] for name in ARRAYS},
         )
+
+
+ARRAYS = (
+    "training", "slow", "fast", "write", "saves", "usd_per_hour", "term", "fallback_usd_per_hour", "own", "extra_usd",
+    "extra_usd_per_hour",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +101,7 @@ class Outcome:
     cost_p90: Floats
     cost_mean: Floats
     interruptions: Floats  # expected
+    lost: Floats  # hours, expected: work done again, waiting, restarts
     interval: Floats  # hours between checkpoints; inf: none but the last
     checkpoints: Floats  # hours, typical
     evaluation: Floats  # hours, typical
@@ -95,13 +116,44 @@ class Outcome:
 
 def outcome_of(plain: Plain, *, deadline: float | None, budget: float | None, paths: int = PATHS) -> Outcome:
     """Live through the paths; see the module docstring. Deterministic."""
+    ways = len(plain.training)
+    chunk = max(1, AT_ONCE // paths)
+    if ways <= chunk:
+        return _outcome(plain, deadline, budget, paths)
+    parts = [
+        _outcome(plain.select(np.arange(at, min(at + chunk, ways))), deadline, budget, paths)
+        for at in range(0, ways, chunk)
+    ]
+    return Outcome(
+        **{field.name: np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Outcome)}
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Lived:
+    """What the paths of n ways went through on one kind of machine; shapes (paths, n) or what broadcasts to it."""
+
+    uniform: Floats  # how unlucky a path is with interruptions
+    hazard: Floats
+    start: Floats  # hours until the first step, with staging
+    busy: Floats  # hours of work and of writing checkpoints
+    lost: Floats
+    count: Floats  # interruptions
+    billed_down: Floats  # hours an interruption costs that are paid
+    waiting: Floats  # ... and that are not
+    hours: Floats
+    dollars: Floats
+    usd_per_hour: Floats
+
+
+def _outcome(plain: Plain, deadline: float | None, budget: float | None, paths: int) -> Outcome:
     draw = halton_paths(paths)
-    hazards = plain.hazards
+    hazards, share = plain.hazards, plain.hazards.spot_share
     speed = log_normal(1.0 / plain.fast, np.ones_like(plain.fast), 1.0 / plain.slow, draw.speed)
     start = _spread(*plain.start_up, draw.wait)
     staged = _spread(plain.staging.low, plain.staging.typical, plain.staging.high, draw.wait)
-    share = _spread(plain.evaluation.low, plain.evaluation.typical, plain.evaluation.high, draw.speed)
-    work = plain.training * speed * (1.0 + share)
+    evaluated = _spread(plain.evaluation.low, plain.evaluation.typical, plain.evaluation.high, draw.speed)
+    work = plain.training * speed * (1.0 + evaluated)
     # No source saw more than `high`: drawn beyond it, a few paths that never end would make every expectation
     hazard = np.clip(log_normal(hazards.low, hazards.typical, hazards.high, draw.hazard), hazards.low, hazards.high)
     wait = log_normal(hazards.wait.low, hazards.wait.typical, hazards.wait.high, draw.wait)
@@ -110,31 +162,37 @@ def outcome_of(plain: Plain, *, deadline: float | None, budget: float | None, pa
     typical_work = plain.training * (1.0 + plain.evaluation.typical)
     interval = _interval(plain, typical_work)
     saving = checkpoint_hours(work, interval, plain.write)
-    billed_down = hazards.spot_share * start + (1.0 - hazards.spot_share) * repair
-    waiting = hazards.spot_share * wait
+    billed_down = share * start + (1.0 - share) * repair
+    waiting = share * wait
     moments = lost_hours(work, hazard, interval, plain.write, billed_down + waiting)
+    if plain.saves.any():
+        moments = _told(plain, moments, work, hazard, interval, start + wait, repair)
     lost = by_quantile(moments, draw.lost)
     idle = np.where(moments.hours > SMALL, lost * moments.count * waiting / np.maximum(moments.hours, SMALL), 0.0)
 
     hours = start + staged + work + saving + lost
-    paid = billed_hours(hours - idle, plain.own)
-    dollars = paid * plain.usd_per_hour
+    blocks = np.ceil(hours / plain.term) * plain.term
+    paid = np.where(np.isfinite(plain.term), blocks, billed_hours(hours - idle, plain.own))
+    price = plain.usd_per_hour * log_normal(plain.price.low, plain.price.middle, plain.price.high, draw.price)
+    dollars = paid * price
     interruptions = moments.count.mean(axis=0)
     if plain.policy is SpotPolicy.FALLBACK:
-        hours, dollars, interruptions = _fall_back(
-            plain,
-            draw.lost,
-            hazard,
-            start + staged,
-            work + saving,
-            lost,
-            moments.count,
-            billed_down,
-            waiting,
-            hours,
-            dollars,
+        lived = _Lived(
+            uniform=draw.lost,
+            hazard=hazard,
+            start=start + staged,
+            busy=work + saving,
+            lost=lost,
+            count=moments.count,
+            billed_down=billed_down,
+            waiting=waiting,
+            hours=hours,
+            dollars=dollars,
+            usd_per_hour=price,
         )
-    cost = (dollars * plain.attempts + plain.extra_usd) * plain.tax
+        hours, dollars, interruptions = _fall_back(plain, lived)
+    extra = plain.extra_usd + plain.typical_hours * plain.extra_usd_per_hour
+    cost = (dollars * plain.attempts + extra) * plain.tax
     hours_q, cost_q = _quantiles(hours), _quantiles(cost)
     return Outcome(
         hours_p10=hours_q[0],
@@ -146,6 +204,7 @@ def outcome_of(plain: Plain, *, deadline: float | None, budget: float | None, pa
         cost_p90=cost_q[2],
         cost_mean=cost.mean(axis=0),
         interruptions=interruptions,
+        lost=np.maximum(hours.mean(axis=0) - (start + staged + work + saving).mean(axis=0), 0.0),
         interval=interval,
         checkpoints=checkpoint_hours(typical_work, interval, plain.write),
         evaluation=plain.training * plain.evaluation.typical,
@@ -155,28 +214,32 @@ def outcome_of(plain: Plain, *, deadline: float | None, budget: float | None, pa
     )
 
 
+def _told(
+    plain: Plain, usual: Moments, work: Floats, hazard: Floats, interval: Floats, down: Floats, repair: Floats
+) -> Moments:
+    """`usual`, but where the job saves on notice an interruption loses no work; failures still come without one."""
+    share = plain.hazards.spot_share
+    failing = lost_hours(work, hazard * (1.0 - share), interval, plain.write, repair)
+    noticed = both(failing, told_in_time(work, hazard * share, down + plain.write))
+    return Moments(
+        **{
+            field.name: np.where(plain.saves, getattr(noticed, field.name), getattr(usual, field.name))
+            for field in fields(Moments)
+        }
+    )
+
+
 def _interval(plain: Plain, work: Floats) -> Floats:
     if not plain.checkpoints:
         return np.full_like(work, np.inf)
     if plain.interval is not None:
         return np.full_like(work, plain.interval)
-    best: Floats = np.maximum(best_interval(plain.hazards.typical, plain.write), SMALL)
+    hazard = plain.hazards.typical * np.where(plain.saves, 1.0 - plain.hazards.spot_share, 1.0)
+    best: Floats = np.maximum(best_interval(hazard, plain.write), SMALL)
     return np.minimum(best, work) if best.shape == work.shape else best
 
 
-def _fall_back(
-    plain: Plain,
-    uniform: Floats,
-    hazard: Floats,
-    start: Floats,
-    busy: Floats,
-    lost: Floats,
-    count: Floats,
-    billed_down: Floats,
-    waiting: Floats,
-    hours: Floats,
-    dollars: Floats,
-) -> tuple[Floats, Floats, Floats]:
+def _fall_back(plain: Plain, lived: _Lived) -> tuple[Floats, Floats, Floats]:
     """Hours, dollars and interruptions when the job moves to on-demand machines after `fallback_after` interruptions.
 
     The k-th interruption comes after a gamma time of shape k and rate `hazard` of running; what is not done by then is
@@ -184,21 +247,20 @@ def _fall_back(
     """
     k = float(plain.fallback_after)
     may = (plain.hazards.spot_share > 0) & np.isfinite(plain.fallback_usd_per_hour)
-    standing = billed_down + waiting
-    running = busy + np.maximum(lost - count * standing, 0.0)
-    z = normal_quantile(1.0 - uniform)  # unlucky paths lose their machines early
+    standing = lived.billed_down + lived.waiting
+    running = lived.busy + np.maximum(lived.lost - lived.count * standing, 0.0)
+    z = normal_quantile(1.0 - lived.uniform)  # unlucky paths lose their machines early
     reached = k * gamma_over_mean(k, z) if k else 0.0
-    until = np.where(hazard > 0, reached / np.where(hazard > 0, hazard, 1.0), np.inf)
+    until = np.where(lived.hazard > 0, reached / np.where(lived.hazard > 0, lived.hazard, 1.0), np.inf)
     moves = may & (until < running)
     done = np.where(running > 0, until / np.where(running > 0, running, 1.0), 1.0)
-    rest = (1.0 - np.clip(done, 0.0, 1.0)) * busy
+    rest = (1.0 - np.clip(done, 0.0, 1.0)) * lived.busy
     spot_time = np.minimum(until, running)
-    mixed_hours = start + spot_time + k * standing + rest
-    mixed = (start + spot_time + k * billed_down) * plain.usd_per_hour + rest * np.nan_to_num(
-        plain.fallback_usd_per_hour
-    )
-    seen = np.where(moves, np.minimum(k, count), count)
-    return np.where(moves, mixed_hours, hours), np.where(moves, mixed, dollars), seen.mean(axis=0)
+    hours = lived.start + spot_time + k * standing + rest
+    sure = np.nan_to_num(plain.fallback_usd_per_hour)
+    dollars = (lived.start + spot_time + k * lived.billed_down) * lived.usd_per_hour + rest * sure
+    seen = np.where(moves, np.minimum(k, lived.count), lived.count)
+    return np.where(moves, hours, lived.hours), np.where(moves, dollars, lived.dollars), seen.mean(axis=0)
 
 
 def _spread(low: float | Floats, typical: float | Floats, high: float | Floats, z: Floats) -> Floats:

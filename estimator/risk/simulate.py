@@ -31,18 +31,19 @@ class Paths:
     hazard: Floats
     wait: Floats
     lost: Floats  # uniform in (0, 1)
+    price: Floats
 
 
 @cache
 def halton_paths(count: int = 256) -> Paths:
-    """The first `count` points of the Halton sequence in four dimensions (bases 2, 3, 5, 7), first ones skipped.
+    """The first `count` points of the Halton sequence in five dimensions (bases 2, 3, 5, 7, 11), first ones skipped.
 
     Quasi-random points cover the space evenly: 256 of them give quantiles that plain random draws need some thousands
     for (Halton 1960). No seed, no state.
     """
-    columns = [_van_der_corput(base, count) for base in (2, 3, 5, 7)]
-    speed, hazard, wait = (normal_quantile(column)[:, None] for column in columns[:3])
-    return Paths(speed, hazard, wait, columns[3][:, None])
+    columns = [_van_der_corput(base, count) for base in (2, 3, 5, 7, 11)]
+    speed, hazard, wait, price = (normal_quantile(columns[n])[:, None] for n in (0, 1, 2, 4))
+    return Paths(speed, hazard, wait, columns[3][:, None], price)
 
 
 def _van_der_corput(base: int, count: int, skip: int = 20) -> Floats:
@@ -119,6 +120,26 @@ def lost_hours(work: Figure, hazard: Figure, interval: Figure, write: Figure, do
         none=np.where(idle, 1.0, np.exp(-risk * segments)),
         hours=np.where(idle, 0.0, count * each_lost),
         variance=np.where(idle, 0.0, count * variance_lost + segments * odds * (1.0 + odds) * each_lost**2),
+    )
+
+
+def told_in_time(work: Figure, hazard: Figure, down: Figure) -> Moments:
+    """Moments of the hours lost where the job saves on notice: each interruption costs `down` hours and no work.
+
+    A Poisson number of mean `hazard x work` interruptions.
+    """
+    count = np.asarray(hazard, float) * np.asarray(work, float)
+    each = np.asarray(down, float)
+    return Moments(count=count, none=np.exp(-count), hours=count * each, variance=count * each**2)
+
+
+def both(one: Moments, other: Moments) -> Moments:
+    """Moments of two independent kinds of interruption together."""
+    return Moments(
+        count=one.count + other.count,
+        none=one.none * other.none,
+        hours=one.hours + other.hours,
+        variance=one.variance + other.variance,
     )
 
 

@@ -23,6 +23,7 @@ from estimator.sheets.template import xlsxwriter
 
 MONEY, FIGURE, PERCENT, DATE = "#,##0.00", "#,##0.000", "0.0%", "yyyy-mm-dd hh:mm"
 RARELY = 0.05  # interruptions of a run
+FIXED = ("start_up", "provisioning", "image_pull", "warm_up", "staging")  # parts that do not grow with the steps
 TITLE_COLOUR, INPUT_COLOUR = "#1F4E78", "#0000FF"
 
 
@@ -144,7 +145,8 @@ class PlanRow:
         """The numbers of a plan; with the formulas of the sheet they give its totals again."""
         parts, cost = entry.cost_parts, entry.cost_usd
         machines, again = parts.get("machines", 0.0), parts.get("other_attempts", 0.0)
-        storage, fees = parts.get("storage", 0.0), parts.get("egress_and_fees", 0.0)
+        storage = sum(parts.get(name, 0.0) for name in ("data_storage", "checkpoint_storage", "disks"))
+        fees = parts.get("egress", 0.0) + parts.get("fees", 0.0)
         untaxed = machines + again + storage + fees
         tax = parts.get("tax", 0.0) / untaxed if untaxed else 0.0
         attempts = 1.0 + again / machines if machines else 1.0
@@ -154,9 +156,9 @@ class PlanRow:
             billed = tuple((total / (1.0 + tax) - storage - fees) / attempts / hourly for total in totals)
         else:
             billed = (entry.hours.p10, entry.hours.p50, entry.hours.p90)
-        start_up = entry.hours_parts.get("start_up", 0.0)
-        if entry.risk.expected_interruptions < RARELY:  # then what is lost is the spread of the start-up, not work
-            start_up += entry.hours_parts.get("lost", 0.0)
+        start_up = sum(entry.hours_parts.get(name, 0.0) for name in FIXED)
+        if entry.risk.expected_interruptions < RARELY:  # then the spread is that of the start-up, not of the work
+            start_up += entry.hours_parts.get("spread", 0.0)
         return cls(
             entry, start_up, entry.hours.p50 - start_up, (billed[0], billed[1], billed[2]), storage, fees, attempts, tax
         )

@@ -1,0 +1,96 @@
+"""What will an hour on spot cost on average over a run that begins now? Read off how the price moved before.
+
+For a run of L hours, every moment of the history is taken as a beginning: the mean price over the L hours that followed
+over the price at that moment is one factor. Their 10%, 50% and 90% quantiles and their mean, times the present price,
+are what the run is expected to pay an hour. Where the history is shorter than the run, its whole length is one window.
+Without a history the present price is taken to hold; no source gives a prior of how GPU spot prices move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pricing.spot_history import Place, SpotHistory, Steps
+
+Floats = NDArray[np.float64]
+
+BEGINNINGS = 64  # moments of the history that a run is taken to begin at
+LENGTHS = (1.0, 6.0, 24.0, 96.0, 384.0, 1536.0)  # hours; factors in between are interpolated in log hours
+SHORTEST_HOURS = 1.0  # a price watched for less says nothing
+FIGURES = ("low", "middle", "high", "mean")
+
+
+@dataclass(frozen=True, slots=True)
+class PricePaths:
+    """Factors on the present price of n ways over their runs, and how much was seen; shape (n,) each."""
+
+    low: Floats  # 10% quantile
+    middle: Floats
+    high: Floats  # 90% quantile
+    mean: Floats
+    observations: NDArray[np.int64]  # price levels seen; 0: no history, the present price is taken to hold
+    days: Floats  # for how long the price was watched
+
+    def select(self, keep: NDArray[np.int64] | NDArray[np.bool_]) -> PricePaths:
+        """Some of the ways."""
+        return PricePaths(**{field.name: getattr(self, field.name)[keep] for field in fields(self)})
+
+
+def constant(count: int) -> PricePaths:
+    """Prices that hold, for want of a history."""
+    one = np.ones(count)
+    return PricePaths(one, one, one, one, np.zeros(count, dtype=np.int64), np.zeros(count))
+
+
+def price_paths(history: SpotHistory, places: Sequence[Place | None], hours: Floats) -> PricePaths:
+    """The factors for ways in `places` (None: no spot price) that take `hours` each."""
+    if not history or all(place not in history for place in places if place is not None):
+        return constant(len(places))
+    log_hours = np.log(np.clip(hours, LENGTHS[0], LENGTHS[-1]))
+    figures = np.ones((len(FIGURES), len(places)))
+    seen, days = np.zeros(len(places), dtype=np.int64), np.zeros(len(places))
+    rows: dict[Place, list[int]] = {}
+    for row, place in enumerate(places):
+        if place is not None and place in history and history[place].hours >= SHORTEST_HOURS:
+            rows.setdefault(place, []).append(row)
+    for place, mine in rows.items():
+        steps = history[place]
+        seen[mine] = len(steps.since)
+        days[mine] = steps.hours / 24.0
+        if len(steps.since) > 1:
+            table = factors(steps)
+            for figure, row in enumerate(table):
+                figures[figure, mine] = np.interp(log_hours[mine], np.log(LENGTHS), row)
+    low, middle, high, mean = figures
+    return PricePaths(low, middle, high, mean, seen, days)
+
+
+def factors(steps: Steps) -> Floats:
+    """Quantiles and mean of the factors by run length; shape (4, len(LENGTHS)), rows as `FIGURES`.
+
+    >>> factors(Steps(np.array([0.0, 86400.0]), np.array([1.0, 1.0]), 172800.0)).max()
+    1.0
+    """
+    edges = np.append(steps.since, steps.until)
+    offered = np.isfinite(steps.usd_per_hour)
+    paid = np.concatenate([[0.0], np.cumsum(np.where(offered, steps.usd_per_hour, 0.0) * np.diff(edges))])
+    held = np.concatenate([[0.0], np.cumsum(offered * np.diff(edges))])
+    length = np.minimum(np.array(LENGTHS) * 3600.0, edges[-1] - edges[0])[:, None]
+    begin = edges[0] + (edges[-1] - length - edges[0]) * np.linspace(0.0, 1.0, BEGINNINGS)
+    first = steps.usd_per_hour[np.searchsorted(steps.since, begin, side="right") - 1]
+    spent, time = (np.interp(begin + length, edges, sums) - np.interp(begin, edges, sums) for sums in (paid, held))
+    usable = np.isfinite(first) & (time > 0) & (first > 0)
+    ratio = np.where(usable, spent / np.where(time > 0, time, 1.0) / np.where(usable, first, 1.0), np.nan)
+    ratio = np.where(usable.any(axis=1, keepdims=True), ratio, 1.0)
+    return np.concatenate([np.nanquantile(ratio, (0.1, 0.5, 0.9), axis=1), np.nanmean(ratio, axis=1)[None]])
+
+
+def observed(paths: PricePaths, row: int, usd_per_hour: float) -> Mapping[str, float] | None:
+    """USD an hour over the run by figure for one way, None without a history."""
+    if not paths.observations[row]:
+        return None
+    return {name: float(getattr(paths, name)[row]) * usd_per_hour for name in FIGURES}

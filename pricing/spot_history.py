@@ -1,0 +1,58 @@
+"""How did spot prices move? The stored steps of each machine in each zone, as plain arrays for whoever models them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from pricing.store import Store
+
+Floats = NDArray[np.float64]
+Place = tuple[str, str, str, str]  # cloud, region, zone (name, else id, "" where the price is regional), instance type
+
+DAYS = 180.0
+STEPS = """SELECT s.cloud, s.region, k.zone, k.zone_id, k.instance_type, s.fetched_at, p.seen_at, p.usd_per_hour
+           FROM scopes s JOIN price_keys k ON k.scope_id = s.id JOIN prices p ON p.key_id = k.id
+           WHERE s.market = 'spot' AND s.fetched_at IS NOT NULL AND p.seen_at >= :start AND p.seen_at <= :now
+           ORDER BY k.id, p.seen_at, p.id"""
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """One price through time: it was `usd_per_hour[i]` from `since[i]` on; the last one held until `until`.
+
+    Seconds since 1970; USD an hour of one instance, nan while it was not offered. Shapes (k,), k >= 1.
+    """
+
+    since: Floats
+    usd_per_hour: Floats
+    until: float
+
+    @property
+    def hours(self) -> float:
+        """How long it was watched."""
+        return (self.until - float(self.since[0])) / 3600.0
+
+
+SpotHistory = Mapping[Place, Steps]
+
+
+def spot_history(store: Store, *, now: datetime, days: float = DAYS) -> dict[Place, Steps]:
+    """What the store saw of spot prices in the last `days`, by place; fetches that found no change add no step."""
+    start = (now - timedelta(days=days)).timestamp()
+    with store.reading() as ask:
+        rows = ask(STEPS, start=start, now=now.timestamp())
+    found: dict[Place, Steps] = {}
+    for (cloud, region, zone, zone_id, name), group in groupby(rows, key=lambda row: row[:5]):
+        steps = [(row[6], np.nan if row[7] is None else row[7], row[5]) for row in group]
+        since, usd, fetched = (np.array(column, float) for column in zip(*steps, strict=True))
+        until = min(now.timestamp(), float(fetched[-1]))
+        found[cloud, region, zone or zone_id or "", name] = Steps(since, usd, max(until, float(since[-1])))
+    return found
