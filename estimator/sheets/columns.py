@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from benchmarks_db.errors import WorkloadError
+from estimator.sheets.numbers import as_number
 from estimator.sheets.values import SHEET_VALUES
 
 LABELS = ("name", "team", "quarter")
@@ -72,6 +73,8 @@ KEYS: Mapping[str, str] = {
     **{fold(key): key for key in SYNONYMS},
 }
 _RESULTS = {fold(name): name for name in RESULTS}
+_COMMON = ("gpu_hours", "fits", "memory_gib", "usd_per_hour", "price_date", "evidence", "error")
+"""Results whose names people also give to columns of their own, such as the GPU hours that they have booked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +85,15 @@ class Input:
     unit: str = ""
 
     def text(self, cell: str) -> str:
-        """The cell with the unit of the column behind a bare number.
+        """The cell as the request reads it, with the unit of the column behind a bare number.
 
-        >>> Input("tokens", "M").text("50")
-        '50M'
+        Raises WorkloadError where it could be two numbers.
+
+        >>> Input("tokens", "M").text("50"), Input("tokens").text("50 000 000")
+        ('50M', '50000000')
         """
+        if not self.unit or not NUMBER.fullmatch(cell):
+            cell = as_number(self.key, cell)
         return cell + self.unit if self.unit and NUMBER.fullmatch(cell) else cell
 
 
@@ -134,19 +141,16 @@ def columns_of(header: Sequence[str], width: int, mapping: Mapping[str, str]) ->
     """
     _check(mapping, header)
     found: dict[str, list[tuple[int, Input]]] = {}
-    results: dict[str, int] = {}
+    results = _results_in(header)
+    ours = set(results.values())
     unread = []
     for place, text in enumerate(header):
         title = text.strip()
-        if not title:
+        if not title or place in ours:
             continue
         if title in mapping:
             if mapping[title]:
                 found.setdefault(mapping[title], []).insert(0, (place, Input(mapping[title])))
-            continue
-        name = _RESULTS.get(fold(title))
-        if name is not None:
-            results.setdefault(name, place)
             continue
         known = meaning(title)
         if known is None:
@@ -162,6 +166,20 @@ def columns_of(header: Sequence[str], width: int, mapping: Mapping[str, str]) ->
         appended=tuple(missing),
         unread=tuple(unread),
     )
+
+
+def _results_in(header: Sequence[str]) -> dict[str, int]:
+    """Where an earlier filling put its results.
+
+    A sheet that was not filled has none, whatever its columns are called. Of two columns of one name the last is
+    ours, since results are appended; common names count only as they are written by us.
+    """
+    results: dict[str, int] = {}
+    for place, text in enumerate(header):
+        name = _RESULTS.get(fold(text))
+        if name is not None and (name not in _COMMON or text.strip() == name):
+            results[name] = place
+    return results if results.keys() - _COMMON else {}
 
 
 def _one(

@@ -14,7 +14,8 @@ from estimator.sheets.archive import ATTRIBUTES, Archive, attributes_of, checked
 from estimator.sheets.columns import Columns, columns_of, is_header
 from estimator.sheets.markup import Piece, content, pieces, plain
 from estimator.sheets.options import FillOptions
-from estimator.sheets.rows import NO_VALUE, RowFiller
+from estimator.sheets.ranges import Area
+from estimator.sheets.rows import NO_VALUE, RowFiller, also_filled
 from estimator.sheets.safety import neutral
 from estimator.sheets.values import Value, written
 
@@ -42,6 +43,9 @@ STYLES = (
     '<style:style style:name="plan-number" style:family="table-cell" style:data-style-name="plan-number-format"/>'
 )
 LINKS_OUT = re.compile(r"<(table:table-source|office:dde-source|table:database-source-\w+|table:cell-range-source)\b")
+RANGE = re.compile(
+    r"""(<table:database-range\b[^>]*?\stable:target-range-address=")([^"]*?)\.(\$?[A-Z]+\$?\d+:)\2?\.?(\$?[A-Z]+\$?\d+)(?=")"""
+)
 WHAT_LINKS = {
     "table:table-source": "sheets linked to other files", "office:dde-source": "DDE links",
     "table:cell-range-source": "ranges linked to other files",
@@ -57,6 +61,7 @@ def fill_ods(source: IO[bytes], target: IO[bytes], options: FillOptions, filler:
     if macros:
         filler.tally.notes.append("macros of the file were left out")
     found = _find(archive, options)
+    filler.tally.notes.extend(also_filled(name) for name in found.others)
     table = _Table(found, filler)
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as out:
         for entry in archive.zip.infolist():
@@ -96,8 +101,21 @@ def _kept_entry(match: re.Match[str]) -> str:
 @dataclass(frozen=True, slots=True)
 class _Found:
     name: str
-    row: int  # of the header, counted without repeats
+    row: int  # of the header
     columns: Columns
+    last: int  # last used column, from 0
+    others: tuple[str, ...]  # tables that have runs too
+
+    def widened(self, text: str) -> str:
+        """What stands behind the tables: a filter over the runs is one over their results too."""
+        return RANGE.sub(self._range, text) if self.columns.appended else text
+
+    def _range(self, match: re.Match[str]) -> str:
+        sheet, area = plain(match[2]).strip("$'").replace("''", "'"), Area.of(match[3] + match[4])
+        if sheet != self.name or area is None or area.top != self.row:
+            return match[0]
+        wide = area.to(max(self.columns.results.values()))
+        return f"{match[1]}{match[2]}.{wide.left}{wide.top}:{match[2]}.{wide.right}{wide.bottom}"
 
 
 @dataclass(slots=True)
@@ -121,6 +139,12 @@ class _Cell:
     @property
     def empty(self) -> bool:
         return self.inner is None and "office:value" not in self.attributes and "table:formula" not in self.attributes
+
+
+def _repeats(opening: re.Match[str] | None) -> int:
+    """How many rows of the sheet an element stands for."""
+    text = attributes_of(opening[1]).get("number-rows-repeated", "1") if opening is not None else "1"
+    return int(text) if text.isascii() and text.isdigit() and 0 < len(text) < 9 else 1
 
 
 def _cells(xml: str, start: int) -> list[_Cell]:
@@ -148,7 +172,9 @@ def _shown(cell: _Cell) -> str:
         except (ValueError, OverflowError):
             return ""
     if kind == "date":
-        return attributes.get("date-value", "")
+        return attributes.get("date-value", "").removesuffix("T00:00:00")
+    if kind == "time":
+        return _hours(attributes.get("time-value", ""))
     if kind == "boolean":
         return "yes" if attributes.get("boolean-value") == "true" else "no"
     if "string-value" in attributes:
@@ -160,38 +186,58 @@ def _shown(cell: _Cell) -> str:
     return plain("\n".join(lines))
 
 
+def _hours(duration: str) -> str:
+    """A duration of the standard as hours.
+
+    >>> _hours("PT36H30M00S")
+    '36.5h'
+    """
+    match = re.fullmatch(r"P(?:(\d+)D)?T(?:(\d+)H)?(?:(\d+)M)?(?:([\d.]+)S)?", duration)
+    if match is None:
+        return duration
+    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
+    return written(round(days * 24 + hours + minutes / 60 + seconds / 3600, 6)) + "h"
+
+
 def _find(archive: Archive, options: FillOptions) -> _Found:
-    """The table and its header; the table is read to its end for the last used column."""
+    """The table and its header; the table is read to its end for the last used column, the others for their runs."""
     names: list[str] = []
-    name, number, header_row, last, cells = "", 0, 0, -1, 0
+    others: list[str] = []
+    name, number, header_row, last, cells, headed = "", 0, 0, -1, 0, False
     header: list[str] | None = None
+    filled: str | None = None
     for piece in pieces(checked_text(archive, "content.xml"), ROW):
         if not piece.row:
             _refuse_links(piece.text)
             for match in TABLE.finditer(piece.text):
-                if header is not None:
-                    return _Found(name, header_row, _columns(header, last, header_row, options))
-                name, number = plain(attributes_of(match[1]).get("name", "")), 0
+                name, number, headed = plain(attributes_of(match[1]).get("name", "")), 0, False
                 names.append(name)
             continue
-        number += 1
+        start = OPENING.match(piece.text)
+        number += _repeats(start)
         if options.sheet not in (None, name):
             continue
-        start = OPENING.match(piece.text)
+        if filled not in (None, name) and (number > HEADER_WITHIN or name in others):
+            continue
         found = _cells(piece.text, start.end() if start else 0)
         cells += len(found)
         if cells > archive.limits.cells:
             raise refuse(f"the document has more than {archive.limits.cells:,} cells")
+        if filled not in (None, name):
+            texts = [_shown(cell) for cell in found if not cell.empty]
+            if headed and any(text.strip() for text in texts):
+                others.append(name)
+            headed = headed or is_header(texts, options.mapping)
+            continue
         asked = options.header_row == number
         if header is None and (asked or (options.header_row is None and number <= HEADER_WITHIN)):
             shown = {cell.first: _shown(cell) for cell in found if not cell.empty}
             if asked or is_header(shown.values(), options.mapping):
                 header = [shown.get(n, "") for n in range(max(shown, default=-1) + 1)]
-                header_row = number
+                header_row, filled = number, name
         last = max(last, max((cell.first + cell.count - 1 for cell in found if not cell.empty), default=-1))
-    if header is not None:
-        return _Found(name if options.sheet is None else options.sheet, header_row,
-                      _columns(header, last, header_row, options))  # fmt: skip
+    if header is not None and filled is not None:
+        return _Found(filled, header_row, _columns(header, last, header_row, options), last, tuple(others))
     if options.sheet is not None and options.sheet not in names:
         raise refuse(f"there is no sheet {options.sheet!r}; there are {', '.join(names)}")
     raise refuse(
@@ -229,9 +275,9 @@ class _Table:
                 _refuse_links(piece.text)
                 for match in TABLE.finditer(piece.text):
                     name, number = plain(attributes_of(match[1]).get("name", "")), 0
-                yield self._with_styles(LISTENERS.sub("", SCRIPTS.sub("", piece.text)))
+                yield self._found.widened(self._with_styles(LISTENERS.sub("", SCRIPTS.sub("", piece.text))))
                 continue
-            number += 1
+            number += _repeats(OPENING.match(piece.text))
             here = name == self._found.name and number >= self._found.row
             yield self._row(piece, header=number == self._found.row) if here else LISTENERS.sub("", piece.text)
 

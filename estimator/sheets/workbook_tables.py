@@ -8,7 +8,7 @@ from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 from estimator.documents import PlanDocument, PlanEntry
-from estimator.sheets.xlsx_fill import column_letters
+from estimator.sheets.ranges import column_letters
 
 if TYPE_CHECKING:
     from estimator.sheets.workbook import Book, PlanRow

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from estimator.sheets.archive import ATTRIBUTES, Archive, checked_text, refuse
-from estimator.sheets.markup import content, pieces, plain
+from estimator.sheets.markup import pieces, plain
 
 TEXT = re.compile(rf"<(?:[\w.-]+:)?t(?=[\s/>]){ATTRIBUTES}(?:/>|>([^<]*)</(?:[\w.-]+:)?t>)", re.DOTALL)
 PHONETIC = re.compile(r"<((?:[\w.-]+:)?)rPh\b.*?</\1rPh>", re.DOTALL)
@@ -21,9 +21,6 @@ WHAT_LINKS = {
     "xl/activex/": "ActiveX controls", "xl/embeddings/oleobject": "embedded programs",
     "xl/webextensions/": "web add-ins", "customui/": "its own menus",
 }  # fmt: skip
-FORMAT = re.compile(r'numFmt\s+numFmtId="(\d+)"\s+formatCode="([^"]*)"')
-BUILT_IN = {"#,##0.00": 4}  # formats that every program knows by number
-STYLES = {"number": "#,##0.00", "date": "yyyy-mm-dd"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,51 +107,6 @@ def text_of(xml: str) -> str:
     if "rPh" in xml:
         xml = PHONETIC.sub("", xml)
     return plain("".join(part or "" for part in TEXT.findall(xml)))
-
-
-def with_styles(archive: Archive, book: Book) -> tuple[dict[str, int], dict[str, bytes]]:
-    """The workbook's styles with ours behind them: the number of each kind, and the changed part."""
-    if book.styles is None:
-        return {}, {}
-    text = archive.text(book.styles)
-    archive.elements(book.styles)  # well formed and without entities
-    formats = re.search(rf"<((?:[\w.-]+:)?)cellXfs(?=[\s>])({ATTRIBUTES})>(.*?)</\1cellXfs>", text, re.DOTALL)
-    if formats is None:
-        return {}, {}
-    prefix, inner = formats[1], formats[3]
-    known_codes = BUILT_IN | {plain(code): int(n) for n, code in FORMAT.findall(text)}
-    free = max([163, *map(int, re.findall(r'numFmtId\s*=\s*"(\d+)"', text))]) + 1
-    new = [code for code in STYLES.values() if code not in known_codes]
-    codes = known_codes | {code: free + n for n, code in enumerate(new)}
-    added = "".join(
-        f'<{prefix}xf numFmtId="{codes[code]}" fontId="0" fillId="0" borderId="0" xfId="0" applyNumberFormat="1"/>'
-        for code in STYLES.values()
-    )
-    if inner.endswith(added):  # filled by us before
-        return {kind: count_of(inner, prefix) - len(STYLES) + n for n, kind in enumerate(STYLES)}, {}
-    count = count_of(inner, prefix)
-    declared = "".join(f'<{prefix}numFmt numFmtId="{codes[c]}" formatCode="{content(c)}"/>' for c in new)
-    end = formats.end(3)
-    opening = re.sub(r'\scount\s*=\s*"\d+"', f' count="{count + len(STYLES)}"', formats[2])
-    text = f"{text[: formats.start()]}<{prefix}cellXfs{opening}>{inner}{added}{text[end:]}"
-    text = re.sub(rf"<{prefix}numFmts(?=[\s/])[^<>]*/>", "", text)  # an empty list
-    known = re.search(rf"<{prefix}numFmts(?=[\s>]){ATTRIBUTES}>(.*?)</{prefix}numFmts>", text, re.DOTALL)
-    if known is not None:
-        listed = len(re.findall(rf"<{prefix}numFmt(?=[\s/>])", known[1])) + len(new)
-        whole = f'<{prefix}numFmts count="{listed}">{known[1]}{declared}</{prefix}numFmts>'
-        text = text[: known.start()] + whole + text[known.end() :]
-    else:
-        root = re.search(rf"<{prefix}styleSheet(?=[\s>]){ATTRIBUTES}>", text, re.DOTALL)
-        if root is None:
-            return {}, {}
-        whole = f'<{prefix}numFmts count="{len(new)}">{declared}</{prefix}numFmts>'
-        text = text[: root.end()] + whole + text[root.end() :]
-    return {kind: count + n for n, kind in enumerate(STYLES)}, {book.styles: text.encode()}
-
-
-def count_of(formats: str, prefix: str) -> int:
-    """How many cell formats are listed."""
-    return len(re.findall(rf"<{prefix}xf(?=[\s/>])", formats))
 
 
 def book_changes(archive: Archive, macros: set[str]) -> dict[str, bytes]:

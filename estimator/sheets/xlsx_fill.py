@@ -11,31 +11,34 @@ import re
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import IO
 
 from estimator.sheets.archive import ATTRIBUTES, Archive, attributes_of, checked_text, refuse
 from estimator.sheets.columns import Columns, columns_of, is_header
 from estimator.sheets.markup import content, pieces, plain
 from estimator.sheets.options import FillOptions
-from estimator.sheets.rows import NO_VALUE, RowFiller, RowResult
+from estimator.sheets.ranges import (
+    Area,
+    column_letters,
+    column_number,
+    filter_of,
+    widened_tables,
+    with_filter,
+    with_filter_name,
+)
+from estimator.sheets.rows import NO_VALUE, RowFiller, RowResult, also_filled
 from estimator.sheets.safety import neutral
 from estimator.sheets.values import Value, written
-from estimator.sheets.xlsx_book import (
-    Book,
-    book_changes,
-    book_of,
-    macros_of,
-    refuse_links,
-    shared_texts,
-    text_of,
-    with_styles,
-)
+from estimator.sheets.xlsx_book import Book, book_changes, book_of, macros_of, refuse_links, shared_texts, text_of
+from estimator.sheets.xlsx_styles import Styles, styles_of
 
+NO_STYLES = Styles()
 HEADER_WITHIN = 50  # rows from the top
 MOST_COLUMNS = 16_384
 CELL = re.compile(rf"<((?:[\w.-]+:)?)c(?=[\s/>])({ATTRIBUTES})(?:/>|>(.*?)</(?:[\w.-]+:)?c>)", re.DOTALL)
 ROW = re.compile(rf"<((?:[\w.-]+:)?)row(?=[\s/>])({ATTRIBUTES})(/?)>", re.DOTALL)
+BOOK = "xl/workbook.xml"
 STORED = re.compile(rf"<(?:[\w.-]+:)?v(?=[\s>]){ATTRIBUTES}>([^<]*)</", re.DOTALL)
 
 
@@ -49,9 +52,19 @@ def fill_xlsx(source: IO[bytes], target: IO[bytes], options: FillOptions, filler
     refuse_links(archive)
     texts = shared_texts(archive, book)
     name, part, found = _find(archive, book, texts, options)
-    kinds, styled = with_styles(archive, book)
-    sheet = _Sheet(found, texts, kinds, book.epoch_1904, filler, archive.limits.cells)
-    changed: dict[str, bytes] = {**styled, **book_changes(archive, macros)}
+    filler.tally.notes.extend(_others(archive, book, texts, options, name))
+    styles = styles_of(archive, book.styles, found.beside)
+    sheet = _Sheet(found, texts, styles, book.epoch_1904, filler, archive.limits.cells)
+    changed = book_changes(archive, macros)
+    if styles.part is not None and book.styles is not None:
+        changed[book.styles] = styles.part
+    if found.columns.appended:
+        tables, notes = widened_tables(archive, part, found.row, found.last + 1, found.columns.appended)
+        changed |= tables
+        filler.tally.notes.extend(notes)
+        if found.filter is not None and BOOK in changed:
+            wide = found.filter.to(found.right)
+            changed[BOOK] = with_filter_name(changed[BOOK].decode(), name, found.filter, wide).encode()
     dropped = {*macros, "xl/calcChain.xml"}
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as out:
         for entry in archive.zip.infolist():
@@ -88,6 +101,13 @@ class _Found:
     row: int
     columns: Columns
     last: int  # last used column, from 0
+    beside: frozenset[str]  # formats of cells that results may stand beside or in
+    filter: Area | None  # of the sheet, where it begins at the header
+
+    @property
+    def right(self) -> int:
+        """Last column of the results."""
+        return max(self.columns.results.values())
 
 
 @dataclass(slots=True)
@@ -124,7 +144,9 @@ def _header(archive: Archive, part: str, texts: list[str], options: FillOptions)
     """The header row and the last used column; the sheet is read to its end for the latter."""
     header: list[str] | None = None
     at, last = 0, -1
-    for row in _rows(checked_text(archive, part), archive.limits.cells):
+    beside: set[str] = set()
+    behind: list[str] = []
+    for row in _rows(checked_text(archive, part), archive.limits.cells, behind):
         if header is None:
             if options.header_row is None and row.number > HEADER_WITHIN:
                 return None
@@ -133,6 +155,10 @@ def _header(archive: Archive, part: str, texts: list[str], options: FillOptions)
             if asked or (options.header_row is None and is_header(cells.values(), options.mapping)):
                 header = [cells.get(n, "") for n in range(max(cells, default=-1) + 1)]
                 at = row.number
+        elif row.cells:
+            last_used = next((cell for cell in reversed(row.cells) if cell.inner), None)
+            looks = [cell for cell in row.cells if not cell.inner or cell is last_used]
+            beside.update(style for cell in looks if (style := cell.attributes.get("s")))
         last = max(last, max((cell.column for cell in row.cells if cell.inner), default=-1))
     if header is None:
         return None
@@ -141,12 +167,32 @@ def _header(archive: Archive, part: str, texts: list[str], options: FillOptions)
         raise refuse("there is no room for the results: the sheet has too many columns")
     if "model" not in {known.key for known in columns.inputs.values()}:
         raise refuse(f"row {at} has no column `model`")
-    return _Found(at, columns, last)
+    area = filter_of("".join(behind))
+    return _Found(at, columns, last, frozenset(beside), area if area is not None and area.top == at else None)
 
 
-def _rows(text: Iterator[str], most_cells: int) -> Iterator[_Row]:
+def _others(archive: Archive, book: Book, texts: list[str], options: FillOptions, filled: str) -> Iterator[str]:
+    """A sentence for each other sheet that has runs too."""
+    for name, part in book.sheets if options.sheet is None else ():
+        if name == filled:
+            continue
+        headed = False
+        for row in _rows(checked_text(archive, part), archive.limits.cells):
+            cells = [_shown(cell, texts) for cell in row.cells if cell.inner]
+            if headed and any(cell.strip() for cell in cells):
+                yield also_filled(name)
+                break
+            headed = headed or is_header(cells, options.mapping)
+            if row.number > HEADER_WITHIN:
+                break
+
+
+def _rows(text: Iterator[str], most_cells: int, behind: list[str] | None = None) -> Iterator[_Row]:
+    """Row by row; what stands between and behind them goes to `behind`, as far as it is about filters."""
     number, cells = 0, 0
     for piece in pieces(text, "row"):
+        if not piece.row and behind is not None and "autoFilter" in piece.text:
+            behind.append(piece.text)
         if piece.row:
             row = _row(piece.text, number + 1)
             number, cells = row.number, cells + len(row.cells)
@@ -166,43 +212,26 @@ def _row(xml: str, number: int) -> _Row:
     column = -1
     for match in CELL.finditer(xml, start.end()):
         attributes = attributes_of(match[2])
-        place = column_number(attributes["r"]) if "r" in attributes else column + 1
+        place = column_of(attributes["r"]) if "r" in attributes else column + 1
         column = place
         row.cells.append(_Cell(place, match[0], attributes, match[3]))
     return row
 
 
-def column_number(reference: str) -> int:
-    """Column of a cell reference, from 0.
+def column_of(reference: str) -> int:
+    """Column of a cell reference, from 0; WorkloadError for what is no cell.
 
-    >>> column_number("A1"), column_number("AB7")
+    >>> column_of("A1"), column_of("AB7")
     (0, 27)
     """
     letters = reference.rstrip("0123456789")
     if not letters.isascii() or not letters.isalpha() or len(letters) > 3:
         raise refuse(f"{reference!r} is no cell")
-    number = 0
-    for letter in letters.upper():
-        number = number * 26 + ord(letter) - 64
-    return number - 1
+    return column_number(letters)
 
 
-def column_letters(column: int) -> str:
-    """Letters of a column that counts from 0.
-
-    >>> column_letters(0), column_letters(27)
-    ('A', 'AB')
-    """
-    letters = ""
-    column += 1
-    while column:
-        column, rest = divmod(column - 1, 26)
-        letters = chr(65 + rest) + letters
-    return letters
-
-
-def _shown(cell: _Cell, texts: list[str]) -> str:
-    """The text of a cell as a person reads it in the program, numbers without their format."""
+def _shown(cell: _Cell, texts: list[str], styles: Styles = NO_STYLES, first_day: datetime | None = None) -> str:
+    """The text of a cell as a person reads it in the program: numbers without their format, dates and hours as such."""
     kind, inner = cell.attributes.get("t", "n"), cell.inner or ""
     if kind == "inlineStr":
         return text_of(inner)
@@ -219,10 +248,23 @@ def _shown(cell: _Cell, texts: list[str]) -> str:
         return "yes" if value == "1" else "no"
     if kind == "n":
         try:
-            return written(float(value))
+            figure = float(value)
+            shown = styles.shown.get(cell.attributes.get("s", "0"), "")
+            if shown == "time":
+                return written(round(figure * 24.0, 6)) + "h"
+            if shown == "date" and first_day is not None:
+                return (first_day + timedelta(days=figure)).date().isoformat()
+            return written(figure)
         except (ValueError, OverflowError):
             return value
     return value
+
+
+def _kind(value: Value) -> str:
+    """The kind of a result in `FORMATS`."""
+    if isinstance(value, datetime):
+        return "date"
+    return "number" if isinstance(value, int | float) else "text"
 
 
 class _Sheet:
@@ -232,7 +274,7 @@ class _Sheet:
         self,
         found: _Found,
         texts: list[str],
-        styles: Mapping[str, int],
+        styles: Styles,
         epoch_1904: bool,
         filler: RowFiller,
         most_cells: int,
@@ -251,7 +293,7 @@ class _Sheet:
         head = True
         for piece in pieces(text, "row"):
             if not piece.row:
-                yield self._head(piece.text) if head else piece.text
+                yield self._head(piece.text) if head else self._behind(piece.text)
                 head = head and "sheetData" not in piece.text
                 continue
             head = False
@@ -266,7 +308,7 @@ class _Sheet:
                 result = self._filler.fill(
                     self._found.columns,
                     {
-                        cell.column: _shown(cell, self._texts)
+                        cell.column: _shown(cell, self._texts, self._styles, self._first_day)
                         for cell in row.cells
                         if cell.column in self._found.columns.inputs
                     },
@@ -285,11 +327,14 @@ class _Sheet:
         """The row with these cells instead of those that stood there, or beside them."""
         cells = {cell.column: cell.xml for cell in row.cells}
         styles = {cell.column: cell.attributes.get("s") for cell in row.cells}
-        filled = [cell.attributes.get("s") for cell in row.cells if cell.inner]
+        filled = [cell.attributes.get("s") for cell in row.cells if cell.inner and cell.column <= self._found.last]
+        beside = (filled[-1] if filled else None) or "0"
         for column, value in values.items():
             style = styles.get(column)
-            if style is None:
-                style = filled[-1] if header and filled else self._style(value)
+            if not header:
+                style = self._styles.of(_kind(value), beside=beside, own=style)
+            elif style is None and beside != "0":
+                style = beside
             new = self._cell(row, column, style, value)
             if new or column in cells:
                 cells[column] = new
@@ -299,9 +344,12 @@ class _Sheet:
             attributes += f' r="{row.number}"'
         return f"<{row.prefix}row{attributes}>{inner}</{row.prefix}row>"
 
-    def _style(self, value: Value) -> str | None:
-        kind = "date" if isinstance(value, datetime) else "number" if isinstance(value, int | float) else ""
-        return str(self._styles[kind]) if kind in self._styles else None
+    def _behind(self, text: str) -> str:
+        """What stands behind the rows: a filter over the runs is one over their results too."""
+        area = self._found.filter
+        if area is None or not self._found.columns.appended:
+            return text
+        return with_filter(text, area, area.to(self._found.right))
 
     def _cell(self, row: _Row, column: int, style: str | None, value: Value) -> str:
         p = row.prefix
@@ -325,7 +373,7 @@ class _Sheet:
         last = max(columns.results.values())
         match = re.search(r'(dimension[^>]*\sref=")([A-Z]+)(\d+)(?::([A-Z]+)(\d+))?"', text)
         if match is not None:
-            right = column_letters(max(last, column_number(f"{match[4] or match[2]}1")))
+            right = column_letters(max(last, column_number(match[4] or match[2])))
             whole = f'{match[1]}{match[2]}{match[3]}:{right}{match[5] or match[3]}"'
             text = text[: match.start()] + whole + text[match.end() :]
         known = re.search(r"<((?:[\w.-]+:)?)cols(?=[\s>])[^>]*>(.*?)</\1cols>", text, re.DOTALL)

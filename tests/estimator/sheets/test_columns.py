@@ -58,7 +58,7 @@ def test_an_unknown_unit_leaves_the_column_unread() -> None:
 
 
 def test_results_already_there_are_found_and_missing_ones_go_behind_the_last_column() -> None:
-    columns = columns_of(["Cost USD p50", "model", "tokens", "Error"], 6, {})
+    columns = columns_of(["Cost USD p50", "model", "tokens", "error"], 6, {})
     assert columns.results["cost_usd_p50"] == 0
     assert columns.results["error"] == 3
     assert columns.results[columns.appended[0]] == 6
