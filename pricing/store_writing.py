@@ -202,7 +202,7 @@ def _switch(
     ]  # fmt: skip
     moved = [key for key in changed if current[key]["usd_per_hour"] != verdict.accepted[key].usd_per_hour]
     gone = [key for key in current if key not in verdict.accepted and key not in verdict.kept
-            and key not in verdict.unpriced]  # fmt: skip
+            and key not in verdict.unpriced and key.place not in fetched.silent_zones]  # fmt: skip
     unpriced = [
         key for key, note in verdict.unpriced.items()
         if key not in current or key in priced or current[key]["note"] != note
