@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "benchmarks": ("estimator.cli.benchmarks", "benchmarks"),
     "prices": ("estimator.cli.prices", "app"),
     "sheet": ("estimator.cli.sheet", "app"),
+    "sweep": ("estimator.cli.sweep", "sweep"),
     "serve": ("estimator.cli.serve", "serve"),
     "keys": ("estimator.cli.keys", "app"),
     "mcp": ("estimator.cli.mcp", "mcp"),
