@@ -65,6 +65,7 @@ class ScopeState:
     failed_at: datetime | None
     failure: str | None
     failure_detail: str | None
+    kept: int = 0  # of the prices: from before, because the last fetch had none to put in their place
 
     @property
     def failing(self) -> bool:
@@ -253,12 +254,13 @@ class Store:
 
     def scopes(self) -> list[ScopeState]:
         """Every (cloud, region, market) that was ever asked for."""
-        sql = """SELECT cloud, region, market, source, fetched_at, rows_now, failed_at, failure, failure_detail
+        sql = """SELECT cloud, region, market, source, fetched_at, rows_now, failed_at, failure, failure_detail,
+                        (SELECT count(*) FROM current_prices c WHERE c.scope_id = scopes.id AND kept_since IS NOT NULL)
                  FROM scopes ORDER BY cloud, region, market"""
         with self.reading() as ask:
             return [
-                ScopeState(cloud, region, market, source, utc(fetched), rows, utc(failed), failure, detail)
-                for cloud, region, market, source, fetched, rows, failed, failure, detail in ask(sql)
+                ScopeState(cloud, region, market, source, utc(fetched), rows, utc(failed), failure, detail, kept)
+                for cloud, region, market, source, fetched, rows, failed, failure, detail, kept in ask(sql)
             ]
 
     def quarantined(self, *, open_only: bool = False) -> list[QuarantinedRow]:

@@ -260,6 +260,8 @@ def _status_row(scope: ScopeState, limit: float, now: datetime) -> dict[str, Any
         state = "failed"
     elif now - scope.fetched_at > timedelta(hours=limit):
         state, why = "stale", f"older than {limit:g} h"
+    elif scope.kept:
+        why = f"{scope.kept} prices kept from before: no usable one was fetched (see their notes, and --rejected)"
     if scope.failing:
         state = "stale" if scope.fetched_at is not None else "failed"
         why = f"{scope.failure}: {scope.failure_detail}"
@@ -268,6 +270,7 @@ def _status_row(scope: ScopeState, limit: float, now: datetime) -> dict[str, Any
         "region": scope.region,
         "market": scope.market,
         "prices": scope.prices,
+        "kept": scope.kept,
         "state": state,
         "fetched_at": iso(scope.fetched_at),
         "source": scope.source,
