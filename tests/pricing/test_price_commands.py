@@ -7,6 +7,7 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -108,19 +109,36 @@ def test_one_failing_region_of_each_cloud_is_told_and_the_others_are_fresh(
         refused = "westus3" in str(request.query) + request.path
         return Reply(b"gone", 404, "text/plain") if refused else plain["azure"](request)
 
+    def compute(request: Request) -> Reply:
+        reply = plain["compute"](request)
+        if not request.path.endswith("machineTypes"):
+            return reply  # type: ignore[no-any-return]
+        listing = json.loads(reply.body)
+        silent = [zone for zone in listing["items"] if zone.startswith(("zones/us-east4", "zones/us-central1-a"))]
+        listing["items"] = {zone: part for zone, part in listing["items"].items() if zone not in silent}
+        listing["unreachables"] = [f"projects/test-project/{zone}" for zone in silent]
+        return replace(reply, body=json.dumps(listing).encode())  # type: ignore[no-any-return]
+
     clouds.pricing.answer = pricing
     clouds.azure.answer = azure
+    clouds.compute.answer = compute
     monkeypatch.setenv("ESTIMATOR_NOW", (AS_OF + timedelta(minutes=2)).isoformat())
     code, _, told = estimator("prices", "refresh", *REGIONS, "--deadline", "8s")
     assert code == 1
     assert "aws us-west-2 on-demand" in told
     assert "azure westus3" in told
+    assert "gcp us-east4" in told
+    assert "partial: gcp us-central1 on-demand: no answer for us-central1-a" in told
     rows = json.loads(estimator("prices", "status", "--format", "json")[1])["sets"]
     states = {(r["cloud"], r["region"], r["market"]): (r["state"], r["why"]) for r in rows}
     assert states["aws", "us-west-2", "on-demand"][0] == "stale"
     assert states["aws", "us-west-2", "spot"][0] == "live"
     assert states["azure", "westus3", "on-demand"][0] == "stale"
     assert states["azure", "eastus", "on-demand"][0] == "live"
+    assert states["gcp", "us-east4", "on-demand"][0] == "stale"
+    assert states["gcp", "us-central1", "on-demand"][0] == "live"
+    assert "prices kept from before" in states["gcp", "us-central1", "on-demand"][1]
+    assert states["gcp", "europe-west4", "spot"] == ("live", "")
     found = fetched_offers(estimator("offers", "--all", "--format", "json")[1])
     for key, price in expected().items():
         assert found[key] == pytest.approx(float(price), abs=1.1e-6), key
