@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 import ipaddress
+import logging
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -20,8 +22,10 @@ from api.cell_errors import CELLS
 from api.problems import Refusal, refused
 from api.rates import Allowance, Rates, neighbourhood
 from api.settings import Settings
-from pricing.store import Store
+from pricing.store import Store, StoreError
 from pricing.store_keys import ApiKey, Scope, find_key, parts_of
+
+log = logging.getLogger("estimator.api")
 
 OPEN = frozenset({"/healthz", "/readyz"})
 READS = ("/v1/gpus", "/v1/models", "/v1/instances", "/v1/offers", "/v1/benchmarks", "/v1/prices", "/v1/schema")
@@ -31,26 +35,43 @@ MOST_REMEMBERED = 10_000
 
 
 class KeyRing:
-    """The keys of the store, each looked up again after a few seconds: a revoked key is out within that time."""
+    """The keys of the store, each looked up again after a few seconds: a revoked key is out within that time.
 
-    def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
+    While the database does not answer, keys that it knew go on opening for `patience` seconds; others get a 503.
+    """
+
+    def __init__(self, store: Store, patience: float = 300.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
+        self._patience = patience
         self._clock = clock
-        self._known: OrderedDict[str, tuple[float, ApiKey | None]] = OrderedDict()
+        self._known: OrderedDict[str, tuple[float, ApiKey | None]] = OrderedDict()  # when looked up, and what was found
 
     async def key(self, text: str, now: datetime) -> ApiKey | None:
-        """The key that this text is; None for text that opens nothing."""
+        """The key that this text is; None for text that opens nothing. Refusal (503) where nobody can tell."""
         parts = parts_of(text)
         if parts is None:
             return None
         key_id, secret = parts
-        until, found = self._known.get(key_id, (0.0, None))
-        if until <= self._clock():
-            found = await to_thread.run_sync(find_key, self._store, key_id)
-            self._known[key_id] = (self._clock() + STORED_SECONDS, found)
-            while len(self._known) > MOST_REMEMBERED:
-                self._known.popitem(last=False)
+        found = await self._found(key_id)
         return found if found is not None and found.opens(secret, now) else None
+
+    async def _found(self, key_id: str) -> ApiKey | None:
+        looked, found = self._known.get(key_id, (-math.inf, None))
+        age = self._clock() - looked
+        if age < STORED_SECONDS:
+            return found
+        try:
+            found = await to_thread.run_sync(find_key, self._store, key_id)
+        except StoreError as error:
+            if found is not None and age < self._patience:
+                return found
+            log.error("no key can be looked up: %s", error)
+            words = "keys cannot be looked up now; try again"
+            raise Refusal(503, "database", words, headers={"retry-after": "5"}) from None
+        self._known[key_id] = (self._clock(), found)
+        while len(self._known) > MOST_REMEMBERED:
+            self._known.popitem(last=False)
+        return found
 
 
 class Access:
@@ -132,16 +153,17 @@ class Access:
         text, address = key_text(headers), neighbourhood((scope.get("client") or ("unknown",))[0])
         local = is_local(scope)
         by_address = None
-        key = await self.keys.key(text, datetime.now(UTC)) if text else None
+        free = path in OPEN or (path == "/metrics" and limits.metrics == "open")
+        key = await self.keys.key(text, datetime.now(UTC)) if text and not free else None
         cells = path in CELLS  # a sheet asks hundreds at once, and most of them are answered from memory
         if key is None and not local:  # whoever guesses keys is counted by address
             policy = "cells" if cells and not text else "address"
             most = limits.cell_rate_per_minute if policy == "cells" else limits.rate_per_minute
             if most:
-                by_address = self.rates.take(policy, address, most)
+                by_address = await self.rates.take(policy, address, most)
                 if not by_address.served:
                     return None, by_address
-        if path in OPEN or scope["method"] == "OPTIONS":
+        if free or scope["method"] == "OPTIONS":
             return key, by_address
         if key is None:
             if text:
@@ -153,7 +175,7 @@ class Access:
         if not key.allows(needed):
             raise Refusal(403, "scope", f"this key may not do that; it needs the scope {needed}")
         most = limits.cell_rate_per_minute if cells else limits.key_rate_per_minute
-        return key, self.rates.take("key-cells" if cells else "key", key.id, most) if most else None
+        return key, await self.rates.take("key-cells" if cells else "key", key.id, most) if most else None
 
 
 def _unknown_caller(words: str, path: str) -> Refusal:
@@ -164,7 +186,7 @@ def _unknown_caller(words: str, path: str) -> Refusal:
 
 def scope_of(path: str) -> Scope:
     """What a path needs: facts can be read, everything that computes is planning."""
-    return Scope.READ if path.startswith(READS) or path == "/openapi.json" else Scope.PLAN
+    return Scope.READ if path.startswith(READS) or path in ("/openapi.json", "/metrics") else Scope.PLAN
 
 
 def key_text(headers: Headers) -> str | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -17,12 +19,16 @@ from api.envelope import Envelope
 from api.heads import Heads
 from api.limits import BodyLimit
 from api.market import Prices
+from api.market_metrics import MarketMetrics
 from api.openapi import described
 from api.planners import Planners
 from api.problems import Problem
 from api.rates import Rates
+from api.refreshing import Refresher
 from api.routes import catalogue, cells, health, history, manual, page, plan, schemas, sheets, tables
 from api.settings import Settings, from_environment
+from api.shared import shared_of
+from api.tracing import Traced, tracing_of
 from benchmarks_db.errors import EstimatorError
 from pricing.store import Store
 
@@ -46,6 +52,20 @@ class Application(FastAPI):
         return self.openapi_schema
 
 
+@asynccontextmanager
+async def _life(app: FastAPI) -> AsyncIterator[None]:
+    """Keep prices fresh while serving, let go of everything at the end."""
+    settings: Settings = app.state.settings
+    refresher = Refresher(settings) if settings.refresh_minutes and not settings.offline else None
+    if refresher is not None:
+        refresher.start()
+    yield
+    if refresher is not None:
+        refresher.stop()
+    await app.state.shared.close()
+    app.state.tracing.close()
+
+
 def create_app(settings: Settings | None = None) -> FastAPI:
     """The application with its own settings; those of the environment unless given."""
     configured = settings or from_environment()
@@ -56,13 +76,20 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         version=_version(),
         docs_url=None,  # the framework's page loads scripts from elsewhere; ours works without a network
         redoc_url=None,
+        lifespan=_life,
         redirect_slashes=False,  # a redirect would repeat whatever Host header the client sent
         responses={"4XX": problem, "5XX": problem},
     )
     app.state.settings = configured
     app.state.prices = Prices(configured)
+    app.state.market_metrics = MarketMetrics(app.state.prices, configured.clock)
+    app.state.shared = shared_of(configured.redis_url.get_secret_value() if configured.redis_url else None)
+    app.state.tracing = tracing_of(configured.tracing)
     app.state.planners = Planners(
-        configured.planners, seconds=configured.request_seconds, waiting=configured.max_waiting
+        configured.planners,
+        seconds=configured.request_seconds,
+        waiting=configured.max_waiting,
+        tracing=app.state.tracing,
     )
     # The last one added is the outermost: every answer gets its envelope, and nobody is read who may not ask.
     app.add_middleware(
@@ -76,7 +103,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     add_compress_type("application/x-ndjson", streaming=True)  # lines leave as they come
     app.add_middleware(CompressMiddleware, minimum_size=1024, zstd=False, brotli_quality=5, gzip_level=5)
     app.add_middleware(Heads, apart=frozenset({"/v1/cell", "/v1/cell.xml"}))  # without working the cell out
-    app.add_middleware(Access, settings=configured, keys=KeyRing(Store(configured.store_url)), rates=Rates())
+    keys = KeyRing(Store(configured.store_url), configured.outage_seconds)
+    app.add_middleware(Access, settings=configured, keys=keys, rates=Rates(app.state.shared))
     app.add_middleware(CellErrors)
     if configured.origins:
         app.add_middleware(
@@ -87,6 +115,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
             expose_headers=["age", "etag", "ratelimit", "ratelimit-policy", "retry-after", "x-request-id"],
             max_age=600,
         )
+    if app.state.tracing.on:
+        app.add_middleware(Traced, tracing=app.state.tracing)
     app.add_middleware(Envelope)
     problems.install(app)
     for room in (plan, catalogue, history, cells, tables, sheets, schemas, health, manual, page):

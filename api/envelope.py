@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import re
-import time
 import uuid
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from api.metrics import Meter, route_of
 from api.problems import REQUEST_ID, unforeseen
 
 log = logging.getLogger("estimator.api")
@@ -23,6 +23,7 @@ CAREFUL = {
     "x-frame-options": "DENY",
 }
 """For answers that say nothing else; pages set their own policy, which names what they load."""
+QUIET = frozenset({"/healthz", "/readyz", "/metrics"})  # asked every few seconds by machines
 
 
 class Envelope:
@@ -30,6 +31,7 @@ class Envelope:
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
+        self.meter = Meter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Name the request, answer it, log it by path; queries, bodies and keys stay out of the log."""
@@ -39,7 +41,7 @@ class Envelope:
         asked = Headers(scope=scope).get("x-request-id", "")
         name = asked if ID.fullmatch(asked) else uuid.uuid4().hex
         token = REQUEST_ID.set(name)
-        began, status = time.monotonic(), 0
+        began, status = self.meter.begin(), 0
 
         async def enveloped(message: Message) -> None:
             nonlocal status
@@ -59,8 +61,11 @@ class Envelope:
                 raise
             await unforeseen(scope["path"])(scope, receive, enveloped)
         finally:
-            milliseconds = (time.monotonic() - began) * 1000
-            log.info("%s %s %d %.0f ms %s", scope["method"], _plain(scope["path"]), status, milliseconds, name)
+            seconds = self.meter.end(scope, status, began)
+            level = logging.DEBUG if scope["path"] in QUIET else logging.INFO
+            if log.isEnabledFor(level):
+                told = {"route": route_of(scope), "status": status, "milliseconds": round(seconds * 1000, 1)}
+                log.log(level, "%s %s %d", scope["method"], _plain(scope["path"]), status, extra=told)
             REQUEST_ID.reset(token)
 
 

@@ -13,7 +13,9 @@ from typing import Any, ParamSpec, TypeVar
 from fastapi import Response
 from pydantic import BaseModel
 
+from api import metrics
 from api.problems import Refusal
+from api.tracing import Tracing
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -26,12 +28,15 @@ class Planners:
     is done, so that abandoned requests never add up to more threads than `at_once`; work that still waits is dropped.
     """
 
-    def __init__(self, at_once: int, *, seconds: float = 60.0, waiting: int = 64) -> None:
+    def __init__(
+        self, at_once: int, *, seconds: float = 60.0, waiting: int = 64, tracing: Tracing | None = None
+    ) -> None:
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="planner")
         self.seconds = seconds
         self._most = at_once + waiting
         self._lock = Lock()
         self._held = 0
+        self._tracing = tracing or Tracing()
 
     async def run(self, function: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> Result:
         """The result of `function(*args, **kwargs)`, computed in a worker thread.
@@ -52,13 +57,27 @@ class Planners:
         """
         with self._lock:
             if self._held >= self._most and not patient:
+                metrics.REFUSED.labels("busy").inc()
                 raise Refusal(503, "busy", "too many requests wait already; try again", headers={"retry-after": "2"})
             self._held += 1
-        work = self._pool.submit(copy_context().run, function)  # the id of the request goes along
+        metrics.WAITING.inc()
+        # The id of the request, and its span, go along
+        work = self._pool.submit(copy_context().run, self._counted, function)
         work.add_done_callback(self._left)
         return asyncio.wrap_future(work)
 
-    def _left(self, _: Future[Any]) -> None:
+    def _counted(self, function: Callable[[], Result]) -> Result:
+        metrics.WAITING.dec()
+        metrics.RUNNING.inc()
+        try:
+            with self._tracing.span("computed"):
+                return function()
+        finally:
+            metrics.RUNNING.dec()
+
+    def _left(self, work: Future[Any]) -> None:
+        if work.cancelled():  # before it began
+            metrics.WAITING.dec()
         with self._lock:
             self._held -= 1
 
@@ -70,5 +89,6 @@ class Planners:
 
 def out_of_time(seconds: float) -> Refusal:
     """503: the budget of an answer is used up."""
+    metrics.REFUSED.labels("time-budget").inc()
     words = f"not done within {seconds:g} seconds; narrow it (clouds, regions, gpus, max_nodes) or try again"
     return Refusal(503, "time-budget", words, headers={"retry-after": "10"})

@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from benchmarks_db.errors import EstimatorError, PricesUnavailable, UnknownName
+from pricing.store_errors import StoreError
 
 log = logging.getLogger("estimator.api")
 
@@ -152,6 +153,9 @@ def problem_of_domain(error: EstimatorError, path: str) -> Problem:
     ]
     if isinstance(error, PricesUnavailable):
         return problem_of(503, "prices-unavailable", str(error), path, named)
+    if isinstance(error, StoreError):
+        log.error("%s", error)
+        return problem_of(503, "database", "the database cannot be used now; the log says more", path)
     kind = "unknown-name" if isinstance(error, UnknownName) else "bad-input"
     return problem_of(422, kind, str(error), path, named)
 

@@ -1,4 +1,8 @@
-"""How often may somebody ask? A bucket of requests for each key and address, refilled evenly, kept in memory."""
+"""How often may somebody ask? A bucket of requests for each key and address, refilled evenly.
+
+Kept in Redis where the settings name one, so that all replicas count together; else, and while it does not answer, in
+the memory of each process.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
+
+from api.shared import Shared
 
 MOST_BUCKETS = 50_000
 WINDOW = 60.0
@@ -38,16 +44,25 @@ class Allowance:
 class Rates:
     """Token buckets by name. A bucket that is full again is the same as none, so the oldest may be forgotten.
 
-    Each process counts for itself: `workers` processes serve up to that many times the limit.
+    Without Redis each process counts for itself: N processes serve up to N times the limit.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, shared: Shared | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._shared = shared or Shared()
         self._clock = clock
         self._lock = Lock()
         self._buckets: OrderedDict[tuple[str, str], tuple[float, float]] = OrderedDict()  # left, when
 
-    def take(self, policy: str, name: str, per_minute: int) -> Allowance:
+    async def take(self, policy: str, name: str, per_minute: int) -> Allowance:
         """Count one request of `name`; `served` is False where the bucket is empty."""
+        found = await self._shared.tokens_left(f"{policy}:{name}", per_minute, per_minute / WINDOW)
+        served, left = found if found is not None else self._taken(policy, name, per_minute)
+        rate = per_minute / WINDOW
+        wait = (per_minute - left) / rate if served else (1 - left) / rate
+        return Allowance(policy, per_minute, int(left), wait, served)
+
+    def _taken(self, policy: str, name: str, per_minute: int) -> tuple[bool, float]:
+        """The same in this process alone."""
         now, rate = self._clock(), per_minute / WINDOW
         with self._lock:
             left, seen = self._buckets.pop((policy, name), (float(per_minute), now))
@@ -57,8 +72,7 @@ class Rates:
             self._buckets[policy, name] = (left, now)
             while len(self._buckets) > MOST_BUCKETS:
                 self._buckets.popitem(last=False)
-        wait = (per_minute - left) / rate if served else (1 - left) / rate
-        return Allowance(policy, per_minute, int(left), wait, served)
+        return served, left
 
 
 def neighbourhood(address: str) -> str:

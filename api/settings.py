@@ -42,6 +42,12 @@ class Settings(BaseSettings):
     )
     cache_seconds: float = Field(3600.0, gt=0, description="an answer is kept in Redis for this long")
     look_again_seconds: float = Field(2.0, ge=0, description="prices read from the database are used for this long")
+    outage_seconds: float = Field(
+        300.0, ge=0, description="while the database does not answer, prices and keys read before hold for this long"
+    )
+    overrides: Path | None = Field(
+        None, description="negotiated prices (YAML); none: overrides.yaml in the data directory, if there is one"
+    )
     refresh_minutes: float = Field(0.0, ge=0, description="prices are fetched this often, by one process; 0: never")
     refresh_clouds: str = Field("", description="clouds that are asked, separated by commas; empty: all")
     fresh_on_demand_hours: float = Field(168.0, gt=0, description="a fetched on-demand price is live until this age")
@@ -85,8 +91,12 @@ class Settings(BaseSettings):
     @property
     def store_url(self) -> str:
         """The price database: the one that is named, else a file in the data directory."""
-        folder = self.data_dir or Path(user_data_dir("gpu-cost-estimator", appauthor=False))
-        return self.database_url or str(folder / "prices.db")
+        return self.database_url or str(self.folder / "prices.db")
+
+    @property
+    def folder(self) -> Path:
+        """The data directory."""
+        return self.data_dir or Path(user_data_dir("gpu-cost-estimator", appauthor=False))
 
     @property
     def origins(self) -> list[str]:

@@ -13,7 +13,7 @@ from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 
-from api import problems
+from api import metrics, problems
 from api.planners import Planners, out_of_time
 from api.problems import Problem, Refusal
 from benchmarks_db.errors import EstimatorError
@@ -63,7 +63,8 @@ async def answered(request: Request, planners: Planners, work: Work) -> Response
 
     def written(steps: Steps) -> str:
         steps("prices", 0, 0)
-        return work(steps).model_dump_json()
+        document = work(steps)
+        return metrics.answered(document, document.model_dump_json())
 
     if not wants(request, EVENTS):
         text = await made(request, planners, written)

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from pricing.store_queries import Current
 
 Result = TypeVar("Result")
+INTERRUPTIONS = """SELECT cloud, region, instance_type, low_pct, high_pct, savings_pct, observed_at, source
+                   FROM interruptions"""
 FACTS = frozenset(one.name for one in fields(InstanceType))
 
 
@@ -282,6 +284,13 @@ class Store:
             for *row, first, last in found
         ]
 
+    def doubts(self) -> dict[tuple[str, str], int]:
+        """How many open quarantined rows there are by (cloud, reason)."""
+        sql = """SELECT s.cloud, q.reason, count(*) FROM quarantine q JOIN scopes s ON s.id = q.scope_id
+                 WHERE q.resolution IS NULL GROUP BY s.cloud, q.reason ORDER BY s.cloud, q.reason"""
+        with self.reading() as ask:
+            return {(cloud, reason): count for cloud, reason, count in ask(sql)}
+
     def instance_types(self) -> list[InstanceType]:
         """Machine facts seen live."""
         with self.reading() as ask:
@@ -290,16 +299,8 @@ class Store:
 
     def interruptions(self) -> dict[tuple[str, str, str], InterruptionFact]:
         """Reclaim statistics seen live, by (cloud, region, instance type)."""
-        sql = """SELECT cloud, region, instance_type, low_pct, high_pct, savings_pct, observed_at, source
-                 FROM interruptions"""
         with self.reading() as ask:
-            rows = ask(sql)
-        return {
-            (cloud, region, name): InterruptionFact(
-                cloud, region, name, low, high, savings, datetime.fromtimestamp(seen, UTC), source
-            )
-            for cloud, region, name, low, high, savings, seen, source in rows
-        }
+            return {(row[0], row[1], row[2]): interruption_of(row) for row in ask(INTERRUPTIONS)}
 
     def last_run(self) -> tuple[datetime, dict[str, object]] | None:
         """When the last refresh ended, and its summary."""
@@ -312,6 +313,12 @@ def open_store(url: str) -> Store | None:
     """The store if there is one to read, None before the first refresh."""
     store = Store(url)
     return store if store.exists() else None
+
+
+def interruption_of(row: Row) -> InterruptionFact:
+    """One row of `INTERRUPTIONS`."""
+    cloud, region, name, low, high, savings, seen, source = row
+    return InterruptionFact(cloud, region, name, low, high, savings, datetime.fromtimestamp(seen, UTC), source)
 
 
 def shape_of(text: str) -> InstanceType:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pricing.instances import InstanceType
+from pricing.interruptions import InterruptionFact
 from pricing.offers import (
     Codes,
     Floats,
@@ -25,7 +26,7 @@ from pricing.offers import (
 )
 from pricing.packing import pack, unpack, verify
 from pricing.snapshot import snapshot_table
-from pricing.store import Row, Store, shape_of, utc
+from pricing.store import INTERRUPTIONS, Row, Store, interruption_of, shape_of, utc
 
 Scopes = set[tuple[str, str, str]]
 SCOPES = """SELECT id, cloud, region, market, source, fetched_at, failed_at, failure, failure_detail
@@ -62,6 +63,11 @@ class Current:
     scopes: tuple[Row, ...]
     rows: Rows
     shapes: tuple[InstanceType, ...]
+    reclaims: Mapping[tuple[str, str, str], InterruptionFact]
+
+    def interruptions(self) -> Mapping[tuple[str, str, str], InterruptionFact]:
+        """Reclaim statistics of spot machines."""
+        return self.reclaims
 
     def current_table(self, *, now: datetime, freshness: Freshness) -> tuple[OfferTable, Scopes]:
         """The offers, aged to `now`, and which (cloud, region, market) these are."""
@@ -76,7 +82,8 @@ def read_current(store: Store) -> Current:
         packed = ask("SELECT p.content FROM packed p JOIN generation g ON g.n = p.generation")
         rows = unpack_rows(packed[0][0]) if packed else current_rows(ask)
         shapes = _shapes(ask)
-    return Current(tuple(scopes), rows, tuple(shapes))
+        reclaims = {(row[0], row[1], row[2]): interruption_of(row) for row in ask(INTERRUPTIONS)}
+    return Current(tuple(scopes), rows, tuple(shapes), reclaims)
 
 
 def current_rows(ask: Callable[..., list[Row]]) -> Rows:

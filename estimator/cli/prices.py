@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from benchmarks_db.errors import WorkloadError
+from benchmarks_db.errors import EstimatorError, WorkloadError
 from estimator.cli.catalogue import listing
-from estimator.cli.errors import PARTLY, note
+from estimator.cli.database import by_the_leader, migrate
+from estimator.cli.errors import PARTLY, note, report
 from estimator.cli.flags import FormatOption, OfflineOption, OutputOption, PlainOption, surroundings
 from estimator.cli.offers import (
     CloudsOption,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from pricing.store import ScopeState, Store
 
 app = typer.Typer(help="Fetch, look at and compare prices.", no_args_is_help=True)
+app.command()(migrate)
 
 
 def _now(here: Settings) -> Callable[[], datetime]:
@@ -59,6 +61,15 @@ def refresh(
     watch: Annotated[
         str | None, typer.Option("--watch", metavar="INTERVAL", help="Again every 30m, 6h ...", show_default=False)
     ] = None,
+    if_due: Annotated[
+        str | None,
+        typer.Option(
+            "--if-due",
+            metavar="AGE",
+            help="Only if nobody has for this long, and nobody is at it (else exit 75).",
+            show_default=False,
+        ),
+    ] = None,
     deadline: Annotated[str, typer.Option("--deadline", help="Longest time for one region of a cloud.")] = "2m",
     workers: Annotated[int, typer.Option("--workers", min=1, max=64, help="Regions fetched side by side.")] = 10,
     accept_suspect: Annotated[
@@ -74,11 +85,21 @@ def refresh(
     if here.offline:
         raise WorkloadError("nothing can be fetched offline", field="--offline")
     interval = parse_hours(watch, field="--watch") if watch is not None else None
-    code = _refresh_once(here, cloud, region, market, deadline, workers, accept_suspect, format, output)
+
+    def once(here: Settings, accept: bool) -> int:
+        def fetched() -> int:
+            return _refresh_once(here, cloud, region, market, deadline, workers, accept, format, output)
+
+        return fetched() if if_due is None else by_the_leader(here, if_due, fetched)
+
+    code = once(here, accept_suspect)
     while interval is not None:
         _pause(interval)
         here = surroundings(no_color=no_color, output=output)
-        code = _refresh_once(here, cloud, region, market, deadline, workers, False, format, output)
+        try:
+            code = once(here, False)
+        except EstimatorError as error:  # a database that is away for a while ends no watch
+            code = report(error)
     raise typer.Exit(code)
 
 

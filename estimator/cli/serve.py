@@ -2,34 +2,94 @@
 
 from __future__ import annotations
 
+import json
 import os
-from typing import Annotated
+import shutil
+import signal
+import tempfile
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from estimator.cli.flags import OfflineOption
 
+READY_SECONDS = 60  # a worker that has not come up by then is given up, and the one that it replaces stays
+
 
 def serve(
-    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
-    workers: Annotated[int, typer.Option("--workers", min=1, max=256, help="Processes.")] = 1,
+    host: Annotated[
+        str | None, typer.Option("--host", help="Address to listen on; 127.0.0.1 unless set.", show_default=False)
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port", "-p", min=0, max=65535, help="Port; 8000 unless set, 0: a free one.", show_default=False
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option("--workers", min=1, max=256, help="Processes; SIGHUP renews them one by one.", show_default=False),
+    ] = None,
+    settings: Annotated[
+        Path | None,
+        typer.Option(
+            "--settings", metavar="FILE", help="TOML file of settings (docs/operations.md).", show_default=False
+        ),
+    ] = None,
     reload: Annotated[bool, typer.Option("--reload", help="Restart when the code changes.")] = False,
     offline: OfflineOption = False,
 ) -> int:
-    """Serve the HTTP API, its documentation (/docs) and the web page."""
+    """Serve the HTTP API, its documentation (/docs) and the web page; SIGTERM lets requests under way end."""
     from benchmarks_db.errors import WorkloadError
 
     try:
         import uvicorn
+
+        found = import_module("api.settings")
+        logs = import_module("api.logs")
     except ImportError:
         raise WorkloadError(
             "serving needs its extra: pip install 'gpu-cost-estimator[server]'", field="serve"
         ) from None
-    if offline:
-        os.environ["ESTIMATOR_OFFLINE"] = "1"  # the server reads its own settings, in its own process
+    said: dict[str, Any] = {"host": host, "port": port, "workers": workers, "offline": offline or None}
+    flags = {name: value for name, value in said.items() if value is not None}
+    if settings is not None:
+        os.environ[found.FILE] = str(settings.expanduser().absolute())
+    os.environ[found.FLAGS] = json.dumps(flags)  # every worker reads its settings anew, and the flags still win
+    here = found.from_environment()
+    shared = _shared_metrics() if here.workers > 1 else None
+    signal.signal(signal.SIGTERM, _leave)  # uvicorn raises the signal again when all requests have ended
     try:
-        uvicorn.run("api.app:app", host=host, port=port, workers=workers, reload=reload)
+        uvicorn.run(
+            "api.app:app",
+            host=here.host,
+            port=here.port,
+            workers=here.workers,
+            reload=reload,
+            log_config=logs.config(here.log_format, here.log_level),
+            access_log=False,  # it writes queries, which may be confidential
+            server_header=False,
+            timeout_graceful_shutdown=max(1, round(here.shutdown_seconds)),
+            timeout_worker_healthcheck=READY_SECONDS,
+        )
     except SystemExit as stop:  # uvicorn has logged why it could not start
         return stop.code if isinstance(stop.code, int) else 1
+    finally:
+        if shared is not None:
+            shutil.rmtree(shared, ignore_errors=True)
     return 0
+
+
+def _leave(*_: object) -> None:
+    raise SystemExit(0)
+
+
+def _shared_metrics() -> Path | None:
+    """A folder in which workers count together; None where the surroundings name one."""
+    if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+        return None
+    folder = Path(tempfile.mkdtemp(prefix="estimator-metrics-"))
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
+    return folder

@@ -44,11 +44,14 @@ def market_at(offers: OfferTable, now: datetime) -> Market:
 def price_state(offers: OfferTable) -> str:
     """A fingerprint of everything a plan reads of the offers: equal exactly when prices, dates and places are."""
     digest = hashlib.blake2b(digest_size=16)
-    for array in (offers.usd_per_hour, offers.observed, offers.ranked, offers.type_index):
+    terms = (offers.list_usd_per_hour, offers.term_hours, offers.break_even_hours)
+    for array in (offers.usd_per_hour, offers.observed, offers.ranked, offers.type_index, *terms):
         digest.update(array.tobytes())
     for name in sorted(offers.codes):
         digest.update(offers.codes[name].tobytes())
         digest.update("\0".join(offers.names[name]).encode())
+    for key, fact in sorted(offers.reclaims.items()):
+        digest.update(repr((key, fact.low_pct, fact.high_pct, fact.source)).encode())
     return digest.hexdigest()
 
 

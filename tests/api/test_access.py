@@ -225,20 +225,24 @@ def test_who_guesses_keys_is_counted_by_address(tmp_path: Path) -> None:
 
 def test_a_bucket_refills_evenly() -> None:
     moment = 0.0
-    rates = Rates(lambda: moment)
-    assert [rates.take("key", "a", 2).served for _ in range(3)] == [True, True, False]
+    rates = Rates(clock=lambda: moment)
+
+    def served() -> bool:
+        return asyncio.run(rates.take("key", "a", 2)).served
+
+    assert [served() for _ in range(3)] == [True, True, False]
     moment = 29.0
-    assert not rates.take("key", "a", 2).served
+    assert not served()
     moment = 31.0
-    assert rates.take("key", "a", 2).served
-    assert not rates.take("key", "a", 2).served
+    assert served()
+    assert not served()
 
 
 def test_buckets_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("api.rates.MOST_BUCKETS", 10)
     rates = Rates()
     for n in range(100):
-        rates.take("address", str(n), 60)
+        asyncio.run(rates.take("address", str(n), 60))
     assert len(rates._buckets) == 10
 
 

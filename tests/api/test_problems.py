@@ -65,13 +65,16 @@ def test_a_fault_of_ours_tells_no_insides(settings: Settings, monkeypatch: pytes
     assert "Traceback" not in answer.text
 
 
-def test_missing_prices_are_503_and_not_ready(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_prices_are_503_and_not_ready(
+    client: TestClient, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert client.get("/readyz").json()["offers"] > 1000
 
     def none(**_: object) -> None:
         raise PricesUnavailable("no price at all", field="max_age", value=1.0)
 
     monkeypatch.setattr("api.market.current_offers", none)
+    client = TestClient(create_app(settings))
     body = problem(client.get("/readyz"))
     assert (body["status"], body["field"], body["type"]) == (503, "max_age", "urn:estimator:problem:prices-unavailable")
     assert client.get("/healthz").json() == {"status": "ok"}
