@@ -123,7 +123,8 @@ def _run_metrics(ended: datetime, summary: dict[str, Any]) -> Iterator[Metric]:
     )
     when.add_metric((), ended.timestamp())
     took.add_metric((), float(summary.get("seconds") or 0.0))
-    found = Counter((str(one["cloud"]), str(one["outcome"])) for one in summary.get("outcomes", ()))
+    counts: dict[str, dict[str, int]] = summary.get("counts") or {}  # type: ignore[assignment]
+    found = Counter({(cloud, outcome): n for cloud, of in counts.items() for outcome, n in of.items()})
     for labels, many in found.items():
         outcomes.add_metric(labels, many)
     yield from (when, took, outcomes)
