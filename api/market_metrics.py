@@ -123,7 +123,7 @@ def _run_metrics(ended: datetime, summary: dict[str, Any]) -> Iterator[Metric]:
     )
     when.add_metric((), ended.timestamp())
     took.add_metric((), float(summary.get("seconds") or 0.0))
-    counts: dict[str, dict[str, int]] = summary.get("counts") or {}  # type: ignore[assignment]
+    counts: dict[str, dict[str, int]] = summary.get("counts") or {}
     found = Counter({(cloud, outcome): n for cloud, of in counts.items() for outcome, n in of.items()})
     for labels, many in found.items():
         outcomes.add_metric(labels, many)
