@@ -165,6 +165,7 @@ class EstimateEntry(_Document):
     throughput: Throughput
     step_ms: float
     steps: int
+    precision: str = Field(default="auto", description="number format of the matrix work, as asked or chosen")
     mfu: float | None
     hfu: float | None
     bound_by: BoundBy
@@ -277,8 +278,12 @@ class SolveDocument(_Document):
     version: Literal["1"] = "1"
     currency: Literal["USD"] = "USD"
     solve_for: str
-    value: float | None = Field(description="tokens, hours, dollars or GPUs; None where nothing satisfies the limits")
+    value: float | None = Field(
+        description="tokens, hours, dollars, GPUs, tokens of a sequence or millions of parameters; None where nothing "
+        "satisfies the limits"
+    )
     unit: str
+    model: str | None = Field(default=None, description="the largest model, where that was asked")
     plan: PlanEntry | None
     binding: str | None = None
     hints: list[str] = Field(default_factory=list)

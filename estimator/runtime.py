@@ -167,7 +167,7 @@ def checkpoint_hours(job: Job, gpus: Floats) -> Floats:
         return np.zeros_like(gpus)
     rate = run.checkpoint_gbps if run.checkpoint_gbps is not None else default("checkpoint_gbps_per_gpu").typical * gpus
     blocking = default("checkpoint_async_share").typical if run.checkpoint_async else 1.0
-    return np.asarray(checkpoint_gb(job) / rate * blocking / SECONDS_PER_HOUR, float)
+    return np.broadcast_to(np.asarray(checkpoint_gb(job) / rate * blocking / SECONDS_PER_HOUR, float), gpus.shape)
 
 
 def training_hours(job: Job, step_seconds: Floats) -> Floats:

@@ -42,7 +42,7 @@ def plan(
         typer.Option(
             "--solve-for",
             metavar="WHAT",
-            help="Turn the question round: tokens, deadline, budget or gpus.",
+            help="Turn the question round: tokens, deadline, budget, gpus, context or model.",
             show_default=False,
         ),
     ] = None,

@@ -12,7 +12,9 @@ _ESTIMATE_KEYS = (
     "gpu", "gpus", "nodes", "micro_batch", "grad_accum", "data", "tensor", "pipeline", "context", "expert", "sharding",
     "activation_checkpointing", "throughput", "throughput_unit", "step_ms", "steps", "mfu", "hfu", "bound_by",
     "hours_p10", "hours_p50", "hours_p90", "gpu_hours", "cost_usd_p10", "cost_usd_p50", "cost_usd_p90", "usd_per_hour",
-    "usd_per_hour_instance", "price_source", "price_observed_at", "price_age_hours", "price_state", "memory_gib_used",
+    "usd_per_hour_instance", "price_source", "price_observed_at", "price_age_hours", "price_state",
+    "list_usd_per_hour", "term_hours", "break_even_hours", "upfront_usd", "currency", "currency_per_usd",
+    "cost_converted_p10", "cost_converted_p50", "cost_converted_p90", "precision", "memory_gib_used",
     "memory_gib_capacity", "fits", "expected_interruptions", "probability_deadline", "probability_budget",
     "evidence", "evidence_measurements", "warnings",
 )  # fmt: skip
@@ -24,8 +26,9 @@ def flat_entry(entry: Row) -> dict[str, Any]:
     """One plan or estimate as a flat row; units are in the names."""
     layout, memory, price = entry["layout"], entry["memory_gib"], entry["price"]
     cost = entry["cost_usd"] or {}
+    money = entry["converted"] or {}
     plain = ("rank", "cloud", "region", "zone", "instance_type", "market", "gpu", "gpus", "nodes", "step_ms", "steps",
-             "mfu", "hfu", "bound_by", "gpu_hours", "pareto", "warnings")  # fmt: skip
+             "precision", "mfu", "hfu", "bound_by", "gpu_hours", "pareto", "warnings")  # fmt: skip
     return {
         **{key: entry.get(key) for key in plain},
         **layout,
@@ -39,6 +42,10 @@ def flat_entry(entry: Row) -> dict[str, Any]:
         "price_observed_at": price["observed_at"],
         "price_age_hours": price["age_hours"],
         "price_state": price["state"],
+        **{key: price[key] for key in ("list_usd_per_hour", "term_hours", "break_even_hours", "upfront_usd")},
+        "currency": money.get("currency"),
+        "currency_per_usd": money.get("per_usd"),
+        **{f"cost_converted_{q}": (money.get("cost") or {}).get(q) for q in ("p10", "p50", "p90")},
         "memory_gib_used": memory["used"],
         "memory_gib_capacity": memory["capacity"],
         "fits": memory["verdict"],
@@ -109,7 +116,7 @@ def plan_text(document: Row, how: str, here: Settings, *, explain: bool) -> str:
     parts = []
     if plans:
         parts.append(recommendation(plans[0], document["workload"]))
-        parts.append(as_table(plans, (*_PLAN_COLUMNS, *_chances(plans)), how, here).rstrip("\n"))
+        parts.append(as_table(plans, (*_PLAN_COLUMNS, *_converted(plans), *_chances(plans)), how, here).rstrip("\n"))
         if any(entry["pareto"] for entry in plans):
             parts.append("* nothing is both faster and cheaper (Pareto)")
         if explain:
@@ -123,6 +130,18 @@ def plan_text(document: Row, how: str, here: Settings, *, explain: bool) -> str:
         counted = ", ".join(f"{reason} {number:,}" for reason, number in document["rejected"].items())
         parts.append(f"Rejected: {counted}")
     return "\n\n".join(part for part in parts if part)
+
+
+def _converted(entries: list[Any]) -> tuple[Column, ...]:
+    """The dollars in the currency asked for, and the format where there was a choice."""
+    columns: list[Column] = []
+    money = next((entry["converted"] for entry in entries if entry.get("converted")), None)
+    if money is not None:
+        title = f"{money['currency']} p50 (p10-p90)"
+        columns.append(Column(title, lambda e: span((e["converted"] or {}).get("cost"), "usd"), right=True))
+    if len({entry.get("precision") for entry in entries}) > 1:
+        columns.append(Column("format", lambda e: str(e["precision"])))
+    return tuple(columns)
 
 
 def _chances(plans: list[Any]) -> tuple[Column, ...]:
@@ -146,7 +165,7 @@ def estimate_text(document: Row, how: str, here: Settings, *, explain: bool) -> 
     if entries:
         if len(entries) > 1:
             parts.append(_comparison(entries))
-        parts.append(as_table(entries, _ESTIMATE_COLUMNS, how, here).rstrip("\n"))
+        parts.append(as_table(entries, (*_ESTIMATE_COLUMNS, *_converted(entries)), how, here).rstrip("\n"))
         if explain:
             parts += [derivation(entry) for entry in entries]
     parts.append(_bullets("Not possible", [f"{name}: {reason}" for name, reason in document["rejected"].items()]))
@@ -165,10 +184,14 @@ def solve_text(document: Row, how: str, here: Settings) -> str:
         "deadline": f"Least time: {hours(value)}",
         "budget": f"Least cost: ${usd(value)}",
         "gpus": f"Fewest GPUs: {figure(value)}",
+        "context": f"Longest sequence: {count(value)} tokens",
+        "model": f"Largest model: {document['model']}, {count(value * 1e6)} parameters",
     }[document["solve_for"]]
-    table = as_table([entry], (*_PLAN_COLUMNS, *_chances([entry])), how, here).rstrip("\n")
+    table = as_table([entry], (*_PLAN_COLUMNS, *_converted([entry]), *_chances([entry])), how, here).rstrip("\n")
+    why = [f"{document['binding']}: {text}" if document["binding"] else text for text in document["hints"]]
+    stops = _bullets("Why no more", why)
     warnings = _bullets("Warnings", list(entry["warnings"]))
-    return "\n\n".join(part for part in (said, table, warnings) if part)
+    return "\n\n".join(part for part in (said, table, stops, warnings) if part)
 
 
 def recommendation(entry: Row, workload: Row) -> str:
@@ -177,6 +200,9 @@ def recommendation(entry: Row, workload: Row) -> str:
     best = {"cost": "Cheapest", "time": "Fastest", "value": "Best value"}.get(str(sort), "Best")
     cost = entry["cost_usd"]
     price = f" and ${usd(cost['p50'])} ({usd(cost['p10'])} to {usd(cost['p90'])})" if cost else ""
+    money = entry.get("converted")
+    if money and money["cost"]:
+        price += f" = {money['currency']} {usd(money['cost']['p50'])} at {money['per_usd']:g}"
     used, capacity = entry["memory_gib"]["used"], entry["memory_gib"]["capacity"]
     fits = {
         "yes": "it fits",

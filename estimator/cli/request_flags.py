@@ -91,8 +91,9 @@ REQUEST_FLAGS: tuple[RequestFlag, ...] = (
     _f(_LIMITS, "zones", "Zones or patterns.", "ZONE", "--zone", many=True),
     _f(_LIMITS, "exclude_regions", "None of these regions or patterns.", "REGION", "--exclude-region", many=True),
     _f(_LIMITS, "exclude_zones", "None of these zones.", "ZONE", "--exclude-zone", many=True),
-    _f(_LIMITS, "quotas", "Most GPUs you may rent: cloud=aws,gpu=H100,max_gpus=16.", "KEY=VALUE,...", "--quota",
-       many=True),
+    _f(_LIMITS, "quotas", "Most GPUs you may rent: cloud=aws,gpu=H100,max_gpus=16; or a CSV file of such rows.",
+       "KEY=VALUE,...|FILE", "--quota", many=True),
+    _f(_LIMITS, "precisions", "Formats to choose among: bf16,fp8.", "FORMAT", many=True),
     _f(_LIMITS, "instance_types", "Machine types or patterns: p5.*.", "TYPE", "--instance-type", many=True),
     _f(_LIMITS, "markets", "on-demand, spot, reserved, block, own.", "MARKET", "--market", many=True),
     _f(_LIMITS, "deadline", "Longest run: 24h, 3 days.", "DURATION"),
@@ -106,6 +107,8 @@ REQUEST_FLAGS: tuple[RequestFlag, ...] = (
        many=True),
     _f(_LIMITS, "measured", "Your own measurement: 3100 tokens/s on 1xRTX-3090, micro-batch 4; or a CSV of them.",
        "PATH|TEXT", many=True),
+    _f(_RUN, "bill.currency", "Show dollars in this currency too, at your rate for one dollar: EUR=0.92.", "CODE=RATE",
+       "--currency"),
     _f(_RUN, "set", "Any key by its path: run.evaluation=off, spot.policy=fallback, bill.tax_percent=19.", "KEY=VALUE",
        many=True),
     _f(_ANSWER, "top", "How many plans to print.", "INT", "-n"),
@@ -123,6 +126,7 @@ _PLURALS = (
     "exclude_zones",
     "instance_types",
     "markets",
+    "precisions",
 )
 
 
@@ -229,6 +233,10 @@ def _value(key: str, value: Any) -> Any:
         return key_values(value, key)
     if key in _PLURALS and not isinstance(value, str):
         return [part.strip() for text in value for part in text.split(",") if part.strip()]
+    if key == "quotas":
+        from estimator.request.files import quotas_in
+
+        return [quota for text in value for quota in quotas_in(text)]
     if key == "lora.targets" and "," in value:
         return [part.strip() for part in value.split(",")]
     return value

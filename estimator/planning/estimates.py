@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from glob import escape
 
 import numpy as np
@@ -15,6 +16,7 @@ from estimator.following.own_measurements import with_stated
 from estimator.job import Job, job_of
 from estimator.planning.evidence import Measured
 from estimator.planning.explain import explained
+from estimator.planning.formats import every_format, formats_of
 from estimator.planning.offered import GpuFilter, offered
 from estimator.planning.planner import market_of
 from estimator.planning.present import echo, entry_of
@@ -48,8 +50,11 @@ def estimate(
 
     Raises WorkloadError when no hardware is named.
     """
-    job = job_of(workload)
     moment = now or datetime.now(UTC)
+    if formats_of(workload):
+        same = partial(estimate, gpus=gpus, offers=offers, now=moment, measured=measured, told=told)
+        return every_format(workload, same)
+    job = job_of(workload)
     asked = tuple(gpus if gpus is not None else workload.constraints.gpus or ())
     if not asked and not workload.own:
         raise WorkloadError("say on which GPUs, for example H100:8", field="gpus", nearest=("H100:8", "A100-80GB"))

@@ -19,6 +19,8 @@ from estimator.job import Job, job_of
 from estimator.planning.closest import closest
 from estimator.planning.evidence import Measured
 from estimator.planning.explain import explained
+from estimator.planning.formats import best_formats, formats_of
+from estimator.planning.fronts import pareto_front
 from estimator.planning.machines import Kinds
 from estimator.planning.offered import GpuFilter, Offered, gpu_filter, offered
 from estimator.planning.present import echo, entry_of
@@ -67,8 +69,13 @@ def plan(
     >>> plan(Workload(model="llama3-8b", method="lora", tokens="50M")).plans[0].rank
     1
     """
-    job = job_of(workload)
     moment = now or datetime.now(UTC)
+    if formats_of(workload):
+        same = partial(
+            plan, offers=offers, now=moment, measured=measured, told=told, ways_from=ways_from, history=history
+        )
+        return best_formats(workload, same)
+    job = job_of(workload)
     market = market_of(workload, offers, moment)
     own, disagreeing = with_stated(job, measured)
     gpus = gpu_filter(workload.constraints.gpus)
@@ -206,23 +213,6 @@ def _accelerator_hints(gpus: GpuFilter, limits: Constraints) -> list[str]:
 
 
 # --- ranking -------------------------------------------------------------------------------------------------------
-
-
-def pareto_front(hours: Floats, cost: Floats) -> Mask:
-    """Which of n points no other point beats: none is at least as fast and as cheap, and better in one.
-
-    >>> pareto_front(np.array([1.0, 2.0, 3.0, 2.0]), np.array([9.0, 5.0, 6.0, 5.0])).tolist()
-    [True, True, False, True]
-    """
-    order = np.lexsort((cost, hours))
-    fast, cheap = hours[order], cost[order]
-    new = np.concatenate([[True], np.diff(fast) != 0])  # equally fast points form a group; the first is its cheapest
-    group = np.cumsum(new) - 1
-    cheapest = cheap[new]
-    before = np.concatenate([[np.inf], np.minimum.accumulate(cheapest)[:-1]])
-    front = np.zeros(len(hours), dtype=bool)
-    front[order] = (cheap == cheapest[group]) & (cheap < before[group])
-    return front
 
 
 def ranking(ways: Ways, sort: Sort) -> Ints:

@@ -114,6 +114,7 @@ def entry_of(job: Job, ways: Ways, row: int, now: datetime) -> dict[str, Any]:
         "throughput": Throughput(value=samples * job.sample_positions, unit=f"{job.training.unit}/s"),
         "step_ms": step * 1e3,
         "steps": job.steps,
+        "precision": job.workload.precision.value,
         "mfu": utilisation(job, found, at, step, recomputed=False),
         "hfu": utilisation(job, found, at, step, recomputed=True),
         "bound_by": BOUNDS[int(found.step.bound_by[at])],
@@ -368,6 +369,9 @@ def _commitment_words(ways: Ways, row: int, offer: Offer, price: PriceDocument) 
     if offer.market is Market.RESERVED and price.usd_per_hour is not None:
         owed = "" if term is None else f": ${price.usd_per_hour * term:,.0f} are owed over {term:,.0f} hours"
         notes.append(f"a commitment{owed}; the total counts the hours of this run at its rate")
+    elif price.list_usd_per_hour and price.usd_per_hour is not None and offer.market is not Market.BLOCK:
+        off = 1.0 - price.usd_per_hour / price.list_usd_per_hour
+        notes.append(f"negotiated: {off:.1%} off the list price of ${price.list_usd_per_hour:,.2f} an hour")
     if price.break_even_hours is not None:
         listed = "" if price.list_usd_per_hour is None else f" (${price.list_usd_per_hour:,.2f} an hour)"
         within = "" if term is None else f" of {term:,.0f}"

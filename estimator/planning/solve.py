@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
 from benchmarks_db.errors import WorkloadError
+from benchmarks_db.models import models
 from estimator.documents import PlanDocument, PlanEntry, SolveDocument
+from estimator.job import facts_of
 from estimator.planning.evidence import Measured
 from estimator.planning.planner import plan
 from estimator.request.fields import MAX_TOKENS, Sort
 from estimator.request.sections import Constraints
+from estimator.request.training import is_language
 from estimator.request.workload import Workload
 from pricing.offers import OfferTable, current_offers
 from pricing.spot_history import SpotHistory
 
 TOLERANCE = 2e-3  # of the answer
+DECODER, MOE = "decoder", "moe"
 MOST_STEPS = 24
 
 
@@ -27,6 +32,8 @@ class SolveFor(StrEnum):
     DEADLINE = "deadline"  # least hours within the budget
     BUDGET = "budget"  # least dollars within the deadline
     GPUS = "gpus"  # fewest GPUs within deadline and budget
+    CONTEXT = "context"  # longest sequence within the limits, for the same tokens
+    MODEL = "model"  # largest known model of the same kind within the limits, for the same data
 
 
 def solve(
@@ -56,6 +63,10 @@ def solve(
     if what is SolveFor.BUDGET:
         found = planned(_asking(workload, Sort.COST, budget=None))
         return _answer(what, found, "USD", lambda best: best.cost_usd.p50 if best.cost_usd else 0.0)
+    if what is SolveFor.CONTEXT:
+        return _longest_sequence(workload, planned)
+    if what is SolveFor.MODEL:
+        return _largest_model(workload, planned)
     found = planned(_asking(workload, Sort.GPUS))
     return _answer(what, found, "GPUs", lambda best: best.gpus)
 
@@ -79,6 +90,97 @@ def _answer(what: SolveFor, found: PlanDocument, unit: str, value: Callable[[Pla
         plan=best,
         binding=found.binding,
         hints=found.hints,
+    )
+
+
+SEQUENCE_STEP = 128  # sequences are rounded down to a multiple of it
+LONGEST = 2**20
+
+
+def _longest_sequence(workload: Workload, planned: Callable[[Workload], PlanDocument]) -> SolveDocument:
+    """The longest sequence that some plan trains within the limits, up to what the model was made for."""
+    facts, _, _ = facts_of(workload)
+    if not is_language(workload, facts):
+        raise WorkloadError("only language models have a sequence", field="--solve-for", nearest=("tokens", "model"))
+    most = max(1, int(facts.max_seq_len or LONGEST) // SEQUENCE_STEP)
+
+    def within(steps: int) -> PlanDocument:
+        return planned(_asking(workload.model_copy(update={"seq_len": steps * SEQUENCE_STEP}), Sort.COST))
+
+    found = _last_feasible(most, within)
+    if found.best is None:
+        return _none(SolveFor.CONTEXT, "tokens a sequence", found.refused)
+    answer = _answer(SolveFor.CONTEXT, found.best, "tokens a sequence", lambda _: float(found.at * SEQUENCE_STEP))
+    return answer.model_copy(update=_what_stops(found, "the model is made for no longer sequence"))
+
+
+def _largest_model(workload: Workload, planned: Callable[[Workload], PlanDocument]) -> SolveDocument:
+    """The largest model of the tables, of the kind of the one asked about, that some plan trains within the limits."""
+    facts, _, _ = facts_of(workload)
+    alike = {DECODER, MOE} if facts.kind in (DECODER, MOE) else {facts.kind}
+    known = sorted(
+        (m for m in models().values() if m.kind in alike and m.params_m), key=lambda m: (m.params_m or 0.0, m.name)
+    )
+    if not known:
+        raise WorkloadError(
+            "no table has models of that kind", field="--solve-for", value=facts.name, nearest=("tokens", "budget")
+        )
+    bare = {"architecture": None, "hf_config": None, "custom": None}
+
+    def within(place: int) -> PlanDocument:
+        try:
+            return planned(_asking(workload.model_copy(update={**bare, "model": known[place - 1].name}), Sort.COST))
+        except WorkloadError as error:  # a sequence longer than that model takes, for one
+            return PlanDocument(workload={}, plans=[], binding=error.field, hints=[str(error)])
+
+    found = _last_feasible(len(known), within)
+    if found.best is None:
+        return _none(SolveFor.MODEL, "million parameters", found.refused)
+    model = known[found.at - 1]
+    answer = _answer(SolveFor.MODEL, found.best, "million parameters", lambda _: float(model.params_m or 0.0))
+    return answer.model_copy(update={"model": model.name} | _what_stops(found, "it is the largest that is known"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """Where a bisection ended: the last place with a plan, that plan, and what stopped the next one."""
+
+    at: int
+    best: PlanDocument | None
+    refused: PlanDocument | None
+
+
+def _last_feasible(most: int, within: Callable[[int], PlanDocument]) -> _Search:
+    """The greatest of 1..most that has a plan, taking what is beyond one without a plan to have none either."""
+    best: PlanDocument | None = None
+    refused: PlanDocument | None = None
+    low, high = 0, most + 1
+    at = most
+    while high - low > max(1, low * TOLERANCE * 8):
+        found = within(at)
+        if found.plans:
+            low, best = at, found
+        else:
+            high, refused = at, found
+        at = max(low + 1, min(high - 1, round((max(low, 1) * high) ** 0.5)))
+    return _Search(low, best, refused)
+
+
+def _what_stops(found: _Search, end: str) -> dict[str, object]:
+    """Why it is not more: the limit that the next one breaks, or that there is no next one."""
+    if found.refused is None:
+        return {"hints": [end]}
+    return {"binding": found.refused.binding, "hints": found.refused.hints}
+
+
+def _none(what: SolveFor, unit: str, last: PlanDocument | None) -> SolveDocument:
+    return SolveDocument(
+        solve_for=what.value,
+        value=None,
+        unit=unit,
+        plan=None,
+        binding=last.binding if last else None,
+        hints=last.hints if last else [],
     )
 
 
@@ -114,14 +216,7 @@ def _most_data(workload: Workload, planned: Callable[[Workload], PlanDocument]) 
         if amount < 1.0:
             break
     if best is None:
-        return SolveDocument(
-            solve_for=SolveFor.TOKENS.value,
-            value=None,
-            unit=key,
-            plan=None,
-            binding=last.binding if last else None,
-            hints=last.hints if last else [],
-        )
+        return _none(SolveFor.TOKENS, key, last)
     return SolveDocument(solve_for=SolveFor.TOKENS.value, value=low, unit=key, plan=best.plans[0])
 
 

@@ -14,7 +14,7 @@ from estimator.request.fields import (
     Strict,
     said,
 )
-from estimator.request.run import Bill, Evaluation, Run, Spot
+from estimator.request.run import Bill, Currency, Evaluation, Run, Spot
 from estimator.request.sections import (
     Architecture,
     Constraints,
@@ -73,7 +73,11 @@ _SECTIONS: Mapping[str, type[Strict]] = {
 }
 
 
-_DEEPER: Mapping[str, type[Strict]] = {"run.evaluate": Evaluation, "constraints.quotas": Quota}
+_DEEPER: Mapping[str, type[Strict]] = {
+    "run.evaluate": Evaluation,
+    "constraints.quotas": Quota,
+    "bill.currency": Currency,
+}
 
 
 def explained(model: type[BaseModel], detail: ErrorDetails) -> WorkloadError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import sys
 from pathlib import Path
@@ -135,3 +136,23 @@ def with_hf_config(body: dict[str, Any], folder: Path) -> dict[str, Any]:
         path = path / "config.json"
     config = read_text(read_file(path, field="hf_config"), name=str(path))
     return {**body, "hf_config": config}
+
+
+def quotas_in(text: str) -> list[str] | list[dict[str, str]]:
+    """What `--quota` names: `key=value,...` as it stands, or the rows of a CSV file.
+
+    The file has a header of the keys of a quota; an empty cell matches everything.
+    """
+    if "=" in text:
+        return [text]
+    path = Path(text).expanduser()
+    lines = read_file(path, field="constraints.quotas").splitlines()
+    rows = list(csv.DictReader(line for line in lines if line.strip()))
+    if not rows or "max_gpus" not in rows[0]:
+        raise WorkloadError(
+            f"{path} has no rows under a header with max_gpus", field="constraints.quotas", value=text,
+            nearest=("cloud,region,instance_type,gpu,market,max_gpus",),
+        )  # fmt: skip
+    if any(None in row for row in rows):
+        raise WorkloadError(f"{path} has a row longer than its header", field="constraints.quotas", value=text)
+    return [{key.strip(): cell.strip() for key, cell in row.items() if cell and cell.strip()} for row in rows]

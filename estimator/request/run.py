@@ -119,7 +119,7 @@ class Spot(Strict):
     policy: Annotated[SpotPolicy, choice(SpotPolicy)] = SpotPolicy.WAIT
     fallback_after: Annotated[int, whole(0, 10_000)] = 3  # interruptions before a `fallback` job stays on-demand
     hazard_per_hour: Rate | None = None  # of one instance, instead of the prior
-    azure_eviction: Annotated[str, BeforeValidator(_band), words(AZURE_BANDS)] | None = None  # per cent an hour
+    azure_eviction: Annotated[str, words(AZURE_BANDS), BeforeValidator(_band)] | None = None  # per cent an hour
     wait: Hours | None = None  # for capacity after an interruption
     save_on_notice: Flag = False  # the job saves when it is told that it will be interrupted, if the notice is enough
     elastic: Flag = False  # the job goes on with the nodes that are left

@@ -14,6 +14,7 @@ from estimator.request.fields import (
     MAX_IMAGE_SIZE,
     MAX_NODES,
     MAX_SEQ_LEN,
+    PRECISIONS,
     Accelerators,
     Figure,
     FigureOrZero,
@@ -35,6 +36,7 @@ from estimator.request.fields import (
     words,
 )
 from estimator.request.quantities import parse_count
+from estimator.terms import Precision
 from pricing.offers import Market
 from pricing.sources.own import INTERCONNECTS, RDMA
 
@@ -217,6 +219,9 @@ class Constraints(Strict):
     markets: Annotated[tuple[Annotated[Market, choice(Market, MARKETS)], ...] | None, BeforeValidator(listed)] = None
     min_nodes: Annotated[int, whole(1, MAX_NODES)] | None = None
     max_nodes: Annotated[int, whole(1, MAX_NODES)] | None = None
+    precisions: Annotated[
+        tuple[Annotated[Precision, choice(Precision, PRECISIONS)], ...] | None, BeforeValidator(listed)
+    ] = None  # the formats to choose among, instead of the one of `precision`
     accelerators: Annotated[Accelerators, choice(Accelerators, {"all": "any", "gpus": "gpu"})] = Accelerators.GPU
 
     @field_validator("gpus")

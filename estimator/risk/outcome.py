@@ -35,7 +35,7 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 PATHS = 128
-AT_ONCE = 100_000  # figures of paths x ways worked on together: what a processor's cache holds is faster
+AT_ONCE = 50_000  # figures of paths x ways worked on together: what a processor's cache holds is faster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

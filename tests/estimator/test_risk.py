@@ -195,3 +195,58 @@ def test_spot_may_fall_back_to_the_on_demand_price_of_another_region() -> None:
     assert found.plans[0].market == "spot"
     costs = {one.policy: one.expected_cost_usd for one in found.policies}
     assert costs["wait"] < costs["fallback-after-3"] < costs["fallback-after-1"] < costs["on-demand"]
+
+
+def test_an_eviction_band_of_azure_is_a_rate_an_hour_and_for_azure_alone() -> None:
+    def hazards(**spot: object) -> dict[str, tuple[float, float]]:
+        limits = {"markets": ["spot"], "max_nodes": 1}
+        plans = planned(spot=spot, run={"failures": False}, constraints=limits, options={"top": 40}).plans
+        return {p.cloud: (p.risk.hazard_per_hour.low, p.risk.hazard_per_hour.high) for p in plans}
+
+    usual, stated = hazards(), hazards(azure_eviction="5-10%")
+    assert stated["azure"] == pytest.approx((-np.log(0.95), -np.log(0.9)))
+    assert (stated["aws"], stated["gcp"]) == (usual["aws"], usual["gcp"])
+    overruled = hazards(azure_eviction="20+", hazard_per_hour=0.3)
+    assert overruled["azure"] == pytest.approx((0.3, 0.3))
+
+
+def test_saving_on_notice_loses_no_work_where_the_notice_is_long_enough() -> None:
+    rough = {"hazard_per_hour": 0.5}
+    plain, saved, slow = (
+        planned(spot=rough | {"save_on_notice": save}, run=run, constraints=SPOT).plans[0]
+        for save, run in ((False, {}), (True, {}), (True, {"checkpoint_gbps": 1e-4}))
+    )
+    assert saved.hours.p50 < plain.hours.p50
+    assert saved.risk.expected_lost_hours < plain.risk.expected_lost_hours
+    unsaved = planned(spot=rough, run={"checkpoint_gbps": 1e-4}, constraints=SPOT).plans[0]
+    assert slow.hours == unsaved.hours  # a checkpoint takes longer than the two minutes of notice
+
+
+def test_the_time_to_mend_a_failure_may_be_stated() -> None:
+    often = {"failures_per_gpu_hour": 0.01, "checkpoints": True}
+    on_demand = {"constraints": {"markets": ["on-demand"], "gpus": ["A100-SXM4-80GB:8"]}}
+    quick, slow = (planned(run=often | {"repair_hours": h}, **on_demand).plans[0] for h in (0, 2))
+    assert quick.hours.p50 < slow.hours.p50
+    assert "interruptions" not in slow.hours_parts
+    assert slow.hours_parts["failures"] > quick.hours_parts.get("failures", 0.0)
+
+
+@few
+@given(
+    tokens=st.floats(1e6, 1e10),
+    hazard=st.floats(0.0, 2.0),
+    policy=st.sampled_from(["wait", "fallback"]),
+    nodes=st.integers(1, 8),
+)
+def test_the_quantiles_of_hours_and_dollars_are_ordered(tokens: float, hazard: float, policy: str, nodes: int) -> None:
+    spot = {"hazard_per_hour": hazard, "policy": policy}
+    limits = {"clouds": ["aws", "gcp"], "min_nodes": nodes, "max_nodes": nodes}
+    for p in planned(tokens=tokens, spot=spot, constraints=limits, options={"top": 20}).plans:
+        assert p.hours.p10 <= p.hours.p50 <= p.hours.p90
+        assert p.cost_usd.p10 <= p.cost_usd.p50 <= p.cost_usd.p90
+        assert all(part >= 0 for part in (*p.hours_parts.values(), *p.cost_parts.values()))
+
+
+def test_a_fallback_without_a_price_on_demand_is_said() -> None:
+    found = planned(spot={"policy": "fallback"}, constraints=SPOT).plans[0]
+    assert any("the job waits instead" in note for note in found.warnings)

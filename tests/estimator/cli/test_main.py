@@ -34,7 +34,7 @@ def test_every_request_key_has_a_flag() -> None:
         key for key in Workload.model_fields if key not in ("lora", "constraints", "options", "run", "spot", "bill")
     }
     keys |= {f"lora.{key}" for key in ("rank", "alpha", "targets")}
-    keys |= set(Constraints.model_fields) | set(Options.model_fields) | {"set"}
+    keys |= set(Constraints.model_fields) | set(Options.model_fields) | {"set", "bill.currency"}
     assert flags == keys
 
 

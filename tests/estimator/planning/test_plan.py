@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from benchmarks_db.errors import PricesUnavailable, UnknownName
 from estimator import Workload, plan
 from estimator.documents import PlanDocument
-from estimator.planning.planner import pareto_front
+from estimator.planning.fronts import pareto_front
 from pricing.offers import OfferTable, current_offers
 
 NOW = datetime(2026, 9, 1, tzinfo=UTC)

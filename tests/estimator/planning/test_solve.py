@@ -62,3 +62,40 @@ def test_what_cannot_be_had_names_the_limit() -> None:
 def test_the_most_data_without_a_limit_is_no_question() -> None:
     with pytest.raises(WorkloadError, match="deadline or a budget"):
         solve(asked(), SolveFor.TOKENS, offers=MARKET, now=NOW)
+
+
+def test_the_longest_sequence_is_one_that_a_plan_trains_and_a_longer_one_is_not() -> None:
+    limits = {"gpus": ["RTX-PRO-6000-Blackwell-SE:1"], "clouds": ["aws"], "markets": ["on-demand"], "budget": 11}
+    request = asked(model="llama3.1-8b", tokens="50M", constraints=limits)
+    answer = solve(request, SolveFor.CONTEXT, offers=MARKET, now=NOW)
+    assert answer.value is not None
+    assert answer.unit == "tokens a sequence"
+    assert plan(request.model_copy(update={"seq_len": int(answer.value)}), offers=MARKET, now=NOW).plans
+    assert answer.binding in ("budget", "memory")
+    longer = request.model_copy(update={"seq_len": int(answer.value * 1.1)})
+    assert not plan(longer, offers=MARKET, now=NOW).plans
+
+
+def test_a_sequence_ends_where_the_model_does() -> None:
+    answer = solve(asked(constraints={"budget": 1000}), SolveFor.CONTEXT, offers=MARKET, now=NOW)
+    assert (answer.value, answer.binding) == (8192, None)
+    with pytest.raises(WorkloadError, match="only language models"):
+        solve(Workload(model="resnet50", samples="1M"), SolveFor.CONTEXT, offers=MARKET, now=NOW)
+
+
+def test_the_largest_model_grows_with_the_budget() -> None:
+    sizes = []
+    for budget in (1, 10):
+        limits = {"budget": budget, "gpus": ["H100", "L4"], "clouds": ["aws"]}
+        answer = solve(asked(constraints=limits), SolveFor.MODEL, offers=MARKET, now=NOW)
+        assert answer.plan is not None
+        assert answer.model is not None
+        assert answer.plan.cost_usd.p50 <= budget
+        sizes.append(answer.value)
+    assert sizes == sorted(sizes)
+    assert sizes[0] < sizes[-1]
+
+
+def test_a_limit_that_no_model_keeps_is_named() -> None:
+    answer = solve(asked(constraints={"budget": 1e-6}), SolveFor.MODEL, offers=MARKET, now=NOW)
+    assert (answer.value, answer.model, answer.binding) == (None, None, "budget")
