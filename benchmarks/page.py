@@ -36,9 +36,7 @@ def main() -> int:
     if program is None:
         print("needs Chromium", file=sys.stderr)
         return 2
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     url = f"http://127.0.0.1:{port}/"
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         environment = os.environ | {
@@ -69,6 +67,14 @@ def main() -> int:
         print(f"{name}: first {views[0][name]:.0f} ms, then median {statistics.median(values):.0f} ms (empty cache)")
     print(f"keystroke to new answer: median {statistics.median(typed):.0f} ms, worst {max(typed):.0f} ms")
     return 0
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    return port
 
 
 def await_server(url: str) -> None:

@@ -9,32 +9,36 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import RedirectResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.exceptions import HTTPException
 
 from api.deps import Heavy, Now, Priced
 from api.market import Prices
+from api.problems import Refusal
 from api.routes.cells import KEYS
+from api.streams import LEFT, made
 from api.web import accuracy as accuracies
 from api.web import catalogue as catalogues
 from api.web import history, words
 from api.web.answer import OFFERED, Answer, answer, key_of, methods, name_of
 from api.web.drawings import SHAPES
 from api.web.recent import Recent
-from api.web.snippets import cell_query, snippets
+from api.web.snippets import snippets
 from api.web.sources import link_of
-from api.web.state import body_of, state_of, unfolded, workload_of
+from api.web.state import State, body_of, state_of, unfolded, workload_of
 from benchmarks_db.errors import EstimatorError
 from estimator import plan
 from estimator.documents import PlanDocument
+from estimator.planning.steps import Told, silently
 from estimator.sheets.tables import plan_csv
 
 router = APIRouter(include_in_schema=False)
 
 FILES = Path(__file__).resolve().parents[1] / "web" / "static"
 KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 SAFE = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -60,7 +64,7 @@ def _environment() -> Environment:
         say=words, static=_static, link_of=link_of, shapes=SHAPES, clouds=words.CLOUDS, verdicts=words.VERDICTS,
         kinds=words.KINDS,
         method_names=words.METHODS, terms=words.TERMS,
-        run_parts=words.RUN_PARTS, reasons=words.REASONS, labels=words.LABELS,
+        run_parts=words.RUN_PARTS, bill_parts=words.BILL_PARTS, reasons=words.REASONS, labels=words.LABELS,
         offered=OFFERED,
         key_of=key_of, name_of=name_of,
     )  # fmt: skip
@@ -83,9 +87,15 @@ def _files() -> frozenset[str]:
     return frozenset(str(path.relative_to(FILES)) for path in FILES.rglob("*") if path.suffix in KINDS)
 
 
-def _page(request: Request, template: str, status: int = 200, **shown: Any) -> Response:
-    text = _environment().get_template(template).render(here=request.url.path, version=request.app.version, **shown)
-    return Response(text, status, SAFE | {"cache-control": "no-store"}, "text/html")
+def _drawn(app: FastAPI, here: str, template: str, **shown: Any) -> str:
+    return _environment().get_template(template).render(here=here, version=app.version, **shown)
+
+
+def _page(text: str | None) -> Response:
+    """A page, or nothing for a client that has left."""
+    return (
+        LEFT if text is None else Response(text, headers=SAFE | {"cache-control": "no-store"}, media_type="text/html")
+    )
 
 
 @router.get("/")
@@ -97,91 +107,132 @@ async def page(request: Request, prices: Priced, now: Now, heavy: Heavy) -> Resp
             return RedirectResponse(unfolded(state).query, 303)  # relative: no Host is repeated
         except EstimatorError:
             pass  # the page says what is wrong
-    found = await heavy.run(answer, state, lambda kinds: prices.table(now, kinds), now, _recent(request))
-    shown = await heavy.run(_around, request, found, prices, now)
-    return _page(request, "estimate.html", **shown)
+    return _page(await made(request, heavy, lambda steps: _estimate(request.app, state, prices, now, steps)))
 
 
-def _recent(request: Request) -> Recent:
+def _estimate(app: FastAPI, state: State, prices: Prices, now: datetime, told: Told = silently) -> str:
+    """The page of an estimate."""
+    a = answer(state, lambda kinds: prices.table(now, kinds), now, recent_of(app), told)
+    return _drawn(app, "/", "estimate.html", **_around(app, a, prices, now))
+
+
+def recent_of(app: FastAPI) -> Recent:
     """The plans that this application has just made."""
-    if not hasattr(request.app.state, "recent"):
-        request.app.state.recent = Recent()
-    recent: Recent = request.app.state.recent
+    if not hasattr(app.state, "recent"):
+        app.state.recent = Recent()
+    recent: Recent = app.state.recent
     return recent
 
 
-def _around(request: Request, a: Answer, prices: Prices, now: datetime) -> dict[str, Any]:
+def _around(app: FastAPI, a: Answer, prices: Prices, now: datetime) -> dict[str, Any]:
     """What stands around an answer: its sentence, the history of its price, the same question elsewhere."""
     if a.document is None or a.entry is None or a.workload is None:
         return {"a": a}
     what = words.title(a.document.workload, a.workload.method.value)
     body = body_of(a.state)
-    query = cell_query(body, KEYS)
-    xlsx = None if query is None or not _has(request, "/v1/plan.xlsx") else f"/v1/plan.xlsx?{query}"
     return {
         "a": a,
         "title": what,
-        "sentence": words.sentence(a.entry, what),
+        "sentence": words.sentence(a.entry, what, a.workload.constraints),
         "history": history.of(prices.store, a.entry, now),
-        "snippets": snippets(body, KEYS if _has(request, "/v1/cell") else ()),
-        "xlsx": xlsx,
+        "snippets": snippets(body, KEYS),
     }
 
 
-def _has(request: Request, path: str) -> bool:
-    return path in request.app.openapi()["paths"]
+def warm_page(app: FastAPI) -> None:
+    """Draw every page once, so that the first reader waits for no template."""
+    prices, now = app.state.prices, app.state.settings.clock()
+    state = state_of([])
+    _estimate(app, state, prices, now)
+    _methods(app, state, prices, now, silently)
+    _accuracy(app)
+    _catalogue(app, [], prices, now)
+    for name in _files():
+        _file(name)
 
 
 @router.get("/methods")
 async def by_method(request: Request, prices: Priced, now: Now, heavy: Heavy) -> Response:
     """The same request under each way of fine-tuning, as a piece of the page."""
     state = state_of(request.query_params.multi_items())
-    found = await heavy.run(methods, state, lambda kinds: prices.table(now, kinds), now)
-    return _page(request, "methods.html", found=found, now=state["method"] or "full")
+    return _page(await made(request, heavy, lambda steps: _methods(request.app, state, prices, now, steps)))
+
+
+def _methods(app: FastAPI, state: State, prices: Prices, now: datetime, told: Told) -> str:
+    found = methods(state, lambda kinds: prices.table(now, kinds), now, told)
+    return _drawn(app, "/methods", "methods.html", found=found, now=state["method"] or "full")
 
 
 @router.get("/answer.json")
 async def answer_json(request: Request, prices: Priced, now: Now, heavy: Heavy) -> Response:
     """The plan of a state of the page, as `POST /v1/plan` answers."""
-    document = await heavy.run(_asked, request, prices, now)
-    return Response(document.model_dump_json(indent=2), media_type="application/json", headers=_download("plan.json"))
+    text = await made(request, heavy, lambda steps: _asked(request, prices, now, steps).model_dump_json(indent=2))
+    return _download(text, "application/json", "plan.json")
 
 
 @router.get("/answer.csv")
 async def answer_csv(request: Request, prices: Priced, now: Now, heavy: Heavy) -> Response:
     """The plans of a state of the page as a table."""
-    document = await heavy.run(_asked, request, prices, now)
-    return Response(plan_csv(document), media_type="text/csv", headers=_download("plans.csv"))
+    text = await made(request, heavy, lambda steps: plan_csv(_asked(request, prices, now, steps)))
+    return _download(text, "text/csv", "plans.csv")
 
 
-def _asked(request: Request, prices: Prices, now: datetime) -> PlanDocument:
+@router.get("/answer.xlsx")
+async def answer_xlsx(request: Request, prices: Priced, now: Now, heavy: Heavy) -> Response:
+    """The plans of a state of the page as a workbook with live formulas."""
+    book = await made(request, heavy, lambda steps: _workbook(_asked(request, prices, now, steps)))
+    return _download(book, XLSX, "plans.xlsx")
+
+
+def _workbook(document: PlanDocument) -> bytes:
+    try:
+        from estimator.sheets.workbook import plan_workbook
+    except ImportError:
+        raise Refusal(501, "no-workbooks", "this server writes no workbooks: pip install XlsxWriter") from None
+    return plan_workbook(document)
+
+
+def _asked(request: Request, prices: Prices, now: datetime, told: Told) -> PlanDocument:
     workload = workload_of(state_of(request.query_params.multi_items()))
-    return plan(workload, offers=prices.table(now, workload.constraints.accelerators), now=now)
+    return plan(workload, offers=prices.table(now, workload.constraints.accelerators), now=now, told=told)
 
 
-def _download(name: str) -> dict[str, str]:
-    return {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-store"}
+def _download(content: str | bytes | None, kind: str, name: str) -> Response:
+    if content is None:
+        return LEFT
+    headers = {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-store"}
+    return Response(content, media_type=kind, headers=headers)
 
 
 @router.get("/accuracy")
 def accuracy(request: Request) -> Response:
     """How far off the predictions are on what they were not fitted on."""
-    return _page(request, "accuracy.html", found=accuracies.report())
+    return _page(_accuracy(request.app))
+
+
+def _accuracy(app: FastAPI) -> str:
+    return _drawn(app, "/accuracy", "accuracy.html", found=accuracies.report())
 
 
 @router.get("/catalogue")
 async def catalogue(request: Request, prices: Priced, now: Now, heavy: Heavy) -> Response:
     """GPUs, prices, measurements and models, with filters."""
-    found = await heavy.run(catalogues.listing, request.query_params.multi_items(), prices, now)
-    first = urlencode({"table": found.table, **found.filters})
-    return _page(
-        request,
+    query = request.query_params.multi_items()
+    return _page(await made(request, heavy, lambda _: _catalogue(request.app, query, prices, now)))
+
+
+def _catalogue(app: FastAPI, query: list[tuple[str, str]], prices: Prices, now: datetime) -> str:
+    found = catalogues.listing(query, prices, now)
+    return _drawn(
+        app,
+        "/catalogue",
         "catalogue.html",
         found=found,
         titles=catalogues.TITLES,
+        heading=catalogues.heading,
         filters=catalogues.FILTERS,
         rows=catalogues.ROWS,
-        first_query=first,
+        first_query=urlencode({"table": found.table, **found.filters}),
     )
 
 

@@ -11,15 +11,22 @@ from functools import cached_property
 from api.web.drawings import Bar, Point, Scatter, bar, scatter
 from api.web.recent import Recent
 from api.web.state import State, body_of, workload_of
+from api.web.words import LABELS, REPAIRS
+from api.web.words import METHODS as METHOD_NAMES
 from benchmarks_db.errors import EstimatorError
 from estimator import plan
 from estimator.documents import FrontierPoint, PlanDocument, PlanEntry
+from estimator.planning.steps import Told, silently
 from estimator.request.fields import Accelerators
 from estimator.request.workload import Workload
-from pricing.offers import Offer, OfferTable
+from pricing.offers import Market, Offer, OfferTable
 
 SHOWN = 12
 ELSEWHERE = 8
+RUN_ORDER = (
+    "provisioning", "image_pull", "warm_up", "staging", "training", "evaluation", "checkpoints", "failures",
+    "interruptions", "spread",
+)  # fmt: skip
 ORDERS: dict[str, Callable[[PlanEntry], tuple[float, ...]]] = {
     "cost": lambda e: (e.cost_usd.p50 if e.cost_usd else float("inf"),),
     "hours": lambda e: (e.hours.p50,),
@@ -33,7 +40,7 @@ FIELDS = {  # of a request, by the field of the form that holds it
     "architecture": "config", "custom": "config", "gpus": "gpu", "regions": "region", "clouds": "cloud",
     "markets": "market", "own": "own_gpu", "gpus_per_node": "own_count", "usd_per_hour": "own_usd",
 }  # fmt: skip
-_REPAIR = re.compile(r"^(?P<field>\w+): (?P<value>[\w.-]+) (?:would fit|might just fit)")
+_REPAIR = re.compile(r"^(?P<field>\w+): (?P<value>.+?) (?P<effect>(?:would|might just) fit \(.*\))$")
 _APPLICABLE = ("micro_batch", "activation_checkpointing", "sharding", "optimizer", "precision", "seq_len", "method")
 
 
@@ -51,6 +58,8 @@ class Hint:
     """What would make the request possible; `changes` are the fields of the form that do it."""
 
     text: str
+    change: str = ""  # what is changed, in the words of the form, and
+    effect: str = ""  # what comes of it
     changes: dict[str, str] = field(default_factory=dict)
 
 
@@ -116,13 +125,33 @@ class Answer:
     @property
     def run_bar(self) -> Bar:
         """The hours of the run by part."""
-        return bar(self.entry.hours_parts if self.entry else {})
+        return bar(self.entry.hours_parts if self.entry else {}, order=RUN_ORDER)
 
     @property
     def memory_bar(self) -> Bar:
-        """The memory of one GPU by component, against what software can allocate."""
-        memory = self.entry.memory_gib if self.entry else None
+        """The memory of one GPU by component, against what software can allocate; of what came nearest if none fits."""
+        closest = self.document.closest if self.document else None
+        memory = self.entry.memory_gib if self.entry else closest.memory_gib if closest else None
         return bar(memory.parts, limit=memory.capacity) if memory else Bar([])
+
+    @property
+    def cost_bar(self) -> Bar:
+        """The bill by part."""
+        return bar(self.entry.cost_parts if self.entry else {})
+
+    @property
+    def cautions(self) -> list[str]:
+        """What a careful colleague would add, without what the sentence says already."""
+        if self.entry is None or self.document is None:
+            return []
+        found = [*self.entry.warnings, *self.document.warnings, *self.notes]
+        return [note for note in found if not note.startswith("meets the deadline with")]
+
+    @property
+    def policy_plan(self) -> PlanEntry | None:
+        """The plan that the policies are about: the best one on spot."""
+        plans = self.document.plans if self.document else []
+        return next((entry for entry in plans if entry.market is Market.SPOT), None)
 
     @property
     def derivation(self) -> list[tuple[str, list[str]]]:
@@ -136,12 +165,18 @@ class Answer:
         return [(head, [] if head.startswith("evidence") else rest) for head, rest in found]
 
 
-def answer(state: State, prices: Callable[[Accelerators], OfferTable], now: datetime, recent: Recent) -> Answer:
-    """The answer to the state; what is wrong with it is part of the answer."""
+def answer(
+    state: State,
+    prices: Callable[[Accelerators], OfferTable],
+    now: datetime,
+    recent: Recent,
+    told: Told = silently,
+) -> Answer:
+    """The answer to the state; what is wrong with it is part of the answer. `told` hears of the plan's stages."""
     try:
         workload = workload_of(state)
         table = prices(workload.constraints.accelerators)
-        document = recent.plan(workload, table, now)
+        document = recent.plan(workload, table, now, told)
     except EstimatorError as error:
         return Answer(state, wrong=tuple(_wrong(error)))
     notes = []
@@ -255,9 +290,12 @@ _HELD = frozenset(
 
 def _hint(text: str) -> Hint:
     found = _REPAIR.match(text)
-    if found is None or found["field"] not in _APPLICABLE:
+    if found is None:
         return Hint(text)
-    return Hint(text, {found["field"]: found["value"]})
+    name, value = found["field"], found["value"]
+    label = REPAIRS.get(name) or LABELS.get(name) or name.replace("_", " ").capitalize()
+    changes = {name: value} if name in _APPLICABLE and re.fullmatch(r"[\w.-]+", value) else {}
+    return Hint(text, f"{label}: {METHOD_NAMES.get(value, value)}", found["effect"], changes)
 
 
 METHODS = ("full", "lora", "qlora")
@@ -273,7 +311,9 @@ class ByMethod:
     state: State
 
 
-def methods(state: State, prices: Callable[[Accelerators], OfferTable], now: datetime) -> list[ByMethod]:
+def methods(
+    state: State, prices: Callable[[Accelerators], OfferTable], now: datetime, told: Told = silently
+) -> list[ByMethod]:
     """The request under each way of fine-tuning: whether it fits, how long, how much."""
     found = []
     for method in METHODS:
@@ -284,7 +324,7 @@ def methods(state: State, prices: Callable[[Accelerators], OfferTable], now: dat
                 body.pop("lora", None)
             body["options"] = {"top": 1, "sort": state["sort"] or "cost"}
             workload = Workload.model_validate(body)
-            document = plan(workload, offers=prices(workload.constraints.accelerators), now=now)
+            document = plan(workload, offers=prices(workload.constraints.accelerators), now=now, told=told)
         except EstimatorError as error:
             found.append(ByMethod(method, None, str(error), there))
             continue

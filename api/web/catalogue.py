@@ -55,8 +55,23 @@ class Listing:
     wrong: str | None = None
 
 
+HEADINGS = {
+    "gpu": "GPU", "arch": "Architecture", "instance_type": "Machine type", "rdma": "RDMA",
+    "gpu_interconnect": "Between GPUs",
+}  # fmt: skip
+
+
+def heading(name: str) -> str:
+    """A column or filter as people read it.
+
+    >>> heading("gpu"), heading("region")
+    ('GPU', 'Region')
+    """
+    return HEADINGS.get(name) or name.replace("_", " ").capitalize()
+
+
 def _text(name: str) -> Column:
-    return Column(name.replace("_", " "), lambda row: str(getattr(row, name) or ""))
+    return Column(heading(name), lambda row: str(getattr(row, name) or ""))
 
 
 def _number(name: str, heading: str) -> Column:
@@ -71,29 +86,31 @@ def _day(row: Any) -> str:
     return "" if row.observed_at is None else f"{row.observed_at:%Y-%m-%d}"
 
 
-SOURCE = Column("source", lambda row: str(row.source or ""), source=True)
+SOURCE = Column("Source", lambda row: str(row.source or ""), source=True)
 COLUMNS: dict[str, tuple[Column, ...]] = {
     "gpus": (
-        _text("name"), _text("vendor"), _text("arch"), _number("usable_gib", "usable GiB"),
+        _text("name"), _text("vendor"), _text("arch"), _number("usable_gib", "Usable GiB"),
         _number("memory_bandwidth_gbps", "GB/s"), _number("fp32_tflops", "fp32 TFLOP/s"),
         _number("fp16_tflops", "fp16"), _number("bf16_tflops", "bf16"), _number("fp8_tflops", "fp8"),
-        _number("nvlink_gbps", "NVLink GB/s"), _number("tdp_w", "W"), _number("launch_year", "year"), SOURCE,
+        _number("nvlink_gbps", "NVLink GB/s"), _number("tdp_w", "W"),
+        Column("Year", lambda row: str(row.launch_year or ""), number=True), SOURCE,
     ),
     "prices": (
-        _text("cloud"), _text("region"), _text("zone"), _text("instance_type"), _text("market"), _text("gpu"),
+        _text("cloud"), _text("region"), Column("Zone", lambda row: row.zone or row.zone_id or ""),
+        _text("instance_type"), _text("market"), _text("gpu"),
         _number("gpus_per_node", "GPUs"),
         Column("$/h", lambda row: "" if row.price_usd_per_hour is None else usd(row.price_usd_per_hour), number=True),
-        Column("observed", _day), Column("state", lambda row: row.state.value), SOURCE,
+        Column("Observed", _day), Column("State", lambda row: row.state.value), SOURCE,
     ),
     "measurements": (
         _text("model"), _text("task"), _text("gpu"), _number("gpus", "GPUs"), _text("precision"),
-        _number("micro_batch", "micro-batch"), _number("seq_len", "seq len"), _number("image_size", "px"),
-        _number("throughput", "throughput"), _text("unit"), _text("scope"), _text("date"), SOURCE,
+        _number("micro_batch", "Micro-batch"), _number("seq_len", "Sequence"), _number("image_size", "px"),
+        _number("throughput", "Throughput"), _text("unit"), _text("scope"), _text("date"), SOURCE,
     ),
     "models": (
-        _text("name"), _text("kind"), _number("params_m", "M params"), _number("active_params_m", "active M"),
-        _number("layers", "layers"), _number("hidden", "hidden"), _number("heads", "heads"),
-        _number("vocab", "vocab"), _number("forward_gmacs", "GMACs"), SOURCE,
+        _text("name"), _text("kind"), _number("params_m", "Parameters, M"), _number("active_params_m", "Active M"),
+        _number("layers", "Layers"), _number("hidden", "Hidden"), _number("heads", "Heads"),
+        _number("vocab", "Vocabulary"), _number("forward_gmacs", "GMACs"), SOURCE,
     ),
     "machines": (
         _text("cloud"), _text("instance_type"), _text("gpu"), _number("gpus", "GPUs"), _number("vcpus", "vCPUs"),

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
-from estimator.cli.numbers import hours as hours_text
+from api.web import words
 from estimator.cli.numbers import usd
 
+TONES = 10  # colours of a stacked bar
 SHAPES = {"aws": "circle", "gcp": "triangle", "azure": "square", "own": "diamond"}
 
 
@@ -152,7 +154,7 @@ def scatter(
             market=p.market,
             shape=SHAPES.get(p.cloud, "diamond"),
             key=p.key,
-            label=f"{p.name}: {hours_text(p.hours)}, ${usd(p.cost)}",
+            label=f"{p.name}: {words.hours(p.hours)}, {words.money(p.cost)}",
             rank=p.rank,
             picked=p.key == picked,
             front=p.front,
@@ -178,7 +180,7 @@ def scatter(
         height=height,
         marks=marks,
         front=path,
-        across=[Tick(across.at(h), hours_text(h)) for h in hour_ticks(across, room)],
+        across=[Tick(across.at(h), words.limit(h)) for h in hour_ticks(across, room)],
         up=[Tick(up.at(v), f"${usd_tick(v)}") for v in up.ticks()],
         deadline=across.at(deadline) if deadline and across.low < deadline < across.high else None,
         budget=up.at(budget) if budget and up.low < budget < up.high else None,
@@ -221,18 +223,21 @@ class Bar:
     beyond: bool = False  # the parts reach over the limit
 
 
-def bar(parts: Mapping[str, float], *, limit: float | None = None) -> Bar:
-    """The parts in their order, those of no size left out; with a limit the bar is as long as the larger of both."""
+def bar(parts: Mapping[str, float], *, limit: float | None = None, order: Sequence[str] = ()) -> Bar:
+    """The parts in their order, those of no size left out; with a limit the bar is as long as the larger of both.
+
+    `order` names the parts whose colours stay the same whichever of them there are.
+    """
     shown = {name: value for name, value in parts.items() if value > 0}
     total = sum(shown.values())
     whole = max(total, limit or 0.0)
     if not whole or not math.isfinite(whole):
         return Bar([])
-    tones = {name: tone for tone, name in enumerate(parts)}
+    tones = {name: tone for tone, name in enumerate(dict.fromkeys([*order, *parts]))}
     x, found = 0.0, []
     for name, value in shown.items():
         width = 1000.0 * value / whole
-        found.append(Part(name, value, value / total, round(x, 2), round(width, 2), tones[name] % 8))
+        found.append(Part(name, value, value / total, round(x, 2), round(width, 2), tones[name] % TONES))
         x += width
     mark = None if limit is None else round(1000.0 * limit / whole, 2)
     return Bar(found, mark, limit is not None and total > limit)
@@ -240,17 +245,20 @@ def bar(parts: Mapping[str, float], *, limit: float | None = None) -> Bar:
 
 @dataclass(frozen=True)
 class Steps:
-    """A price over time as a line of steps."""
+    """A price over time as a line of steps, with its extremes and its days."""
 
     path: str
     width: int
     height: int
-    ticks: list[Tick]
+    up: list[Tick]
+    across: list[Tick]
+    left: int
+    bottom: int
     low: str
     high: str
 
 
-def steps(series: Iterable[tuple[float, float | None]], end: float, *, width: int = 640, height: int = 120) -> Steps:
+def steps(series: Iterable[tuple[float, float | None]], end: float, *, width: int = 460, height: int = 150) -> Steps:
     """Steps of (seconds since 1970, price or None) until `end`; a price of None is a gap."""
     known = [(t, usd_) for t, usd_ in series]
     prices = [price for _, price in known if price is not None]
@@ -258,12 +266,13 @@ def steps(series: Iterable[tuple[float, float | None]], end: float, *, width: in
     pad = (high - low) * 0.15 or high * 0.05 or 1.0
     start = known[0][0]
     long = max(end - start, 1.0)
+    left, right, top, bottom = 52, width - 6, 6, height - 24
 
     def x(t: float) -> float:
-        return round(8 + (t - start) / long * (width - 16), 1)
+        return round(left + (t - start) / long * (right - left), 1)
 
     def y(price: float) -> float:
-        return round(height - 8 - (price - low + pad) / (high - low + 2 * pad) * (height - 16), 1)
+        return round(bottom - (price - low + pad) / (high - low + 2 * pad) * (bottom - top), 1)
 
     path, open_ = "", False
     for (t, price), following in zip(known, [*(t for t, _ in known[1:]), end], strict=True):
@@ -272,7 +281,17 @@ def steps(series: Iterable[tuple[float, float | None]], end: float, *, width: in
             continue
         path += f"{'L' if open_ else 'M'}{x(t)} {y(price)}H{x(following)}"
         open_ = True
-    return Steps(path, width, height, [], usd(low), usd(high))
+    return Steps(
+        path,
+        width,
+        height,
+        up=[Tick(y(price), words.money(price)) for price in sorted({low, high})],
+        across=[Tick(x(t), f"{datetime.fromtimestamp(t, UTC):%-d %b}") for t in (start, (start + end) / 2, end)],
+        left=left,
+        bottom=bottom,
+        low=usd(low),
+        high=usd(high),
+    )
 
 
 @dataclass(frozen=True)

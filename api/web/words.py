@@ -7,10 +7,11 @@ from dataclasses import replace
 from datetime import datetime
 
 from api.web.state import State
-from estimator.cli.numbers import UNKNOWN, age, count, figure, hours, usd
+from estimator.cli.numbers import UNKNOWN, age, count, figure, usd
 from estimator.documents import Interval, LayoutDocument, PlanEntry
+from estimator.request.sections import Constraints
 
-__all__ = ["age", "compared", "count", "date", "figure", "gib", "hours", "layout", "ms", "sentence", "span", "usd"]
+__all__ = ["age", "count", "figure", "usd"]
 
 CLOUDS = {"aws": "AWS", "gcp": "Google Cloud", "azure": "Azure", "own": "your own"}
 VERDICTS = {"yes": "fits", "tight": "tight", "no": "does not fit", "unknown": "not known"}
@@ -24,7 +25,21 @@ KINDS = {
     "unseen-lab": "other labs",
 }
 TERMS = {"memory": "memory traffic", "input": "input pipeline", "launch": "launch and host"}
-RUN_PARTS = {"lost": "interruptions and failures"}
+RUN_PARTS = {
+    "provisioning": "waiting for machines",
+    "image_pull": "loading the image",
+    "warm_up": "warming up",
+    "staging": "fetching the data",
+    "spread": "spread of the chances",
+}
+BILL_PARTS = {
+    "data_storage": "data stored",
+    "checkpoint_storage": "checkpoints stored",
+    "egress": "data moved",
+    "other_attempts": "failed and repeated attempts",
+    "fees": "fixed costs",
+}
+POLICIES = {"wait": "wait for spot", "on-demand": "never use spot"}
 REASONS = {
     "memory": "does not fit in memory",
     "deadline": "takes longer than the deadline",
@@ -54,14 +69,40 @@ LABELS = {
 }  # fmt: skip
 
 
+REPAIRS = {"offload": "Offload", "max_nodes": "Machines", "tensor_parallel": "Parallel degrees"}
+BINDINGS = {
+    "memory": "it does not fit in memory",
+    "deadline": "nothing is done by the deadline",
+    "budget": "nothing costs so little",
+    "max-usd-per-hour": "nothing costs so little an hour",
+    "batch": "the global batch cannot be divided so",
+    "degrees": "the parallel degrees do not fit the machines",
+    "precision": "no GPU here computes in this format",
+    "gpu-count": "no machine has this number of GPUs",
+    "unpriced": "what is left has no price",
+    "old-price": "the prices that are left are too old",
+}
+
+
+def binding(reason: str | None) -> str:
+    """What stands in the way, as the end of a sentence."""
+    if reason in BINDINGS:
+        return BINDINGS[reason]
+    return f"nobody offers what is left ({REASONS.get(reason or '', reason or 'the reason is not known')})"
+
+
 def date(moment: datetime | None) -> str:
     """The day of an observation."""
     return UNKNOWN if moment is None else moment.strftime("%Y-%m-%d")
 
 
 def ms(value: float) -> str:
-    """Milliseconds, three figures."""
-    return f"{figure(value)} ms"
+    """Milliseconds, three figures; seconds from one on.
+
+    >>> ms(43.21), ms(9703.4)
+    ('43.2 ms', '9.7 s')
+    """
+    return f"{figure(value)} ms" if value < 1000 else f"{figure(value / 1000)} s"
 
 
 def gib(value: float) -> str:
@@ -73,16 +114,114 @@ def gib(value: float) -> str:
     return f"{value:.1f} GiB" if value >= 0.05 else f"{figure(value, 1)} GiB"
 
 
-def span(interval: Interval) -> str:
-    """The ends of an interval in hours; the unit once where both have the same.
+UNITS = ((1 / 60, "s", 3600.0), (1.0, "min", 60.0), (72.0, "h", 1.0), (float("inf"), "d", 1 / 24))
+"""Below how many hours a duration is said in which unit, and how many of it are an hour."""
 
-    >>> span(Interval(p10=1.2, p50=2, p90=5.3)), span(Interval(p10=0.5, p50=1, p90=2))
-    ('1.2 – 5.3 h', '30 min – 2 h')
+
+def _in(value: float) -> tuple[str, float]:
+    """The unit of a duration in hours, and the factor to it."""
+    return next((name, factor) for below, name, factor in UNITS if value < below)
+
+
+def _size(value: float, unit: str) -> str:
+    """A figure of a duration: one decimal below 100 hours or days, none for ten minutes and more."""
+    if 0 < value < 0.05:
+        return figure(value, 1)
+    return f"{value:,.0f}" if value >= (10 if unit in ("s", "min") else 100) else f"{value:.1f}"
+
+
+def limit(value: float | None) -> str:
+    """A duration that somebody set: as it was said.
+
+    >>> limit(48.0), limit(2160.0), limit(1.5)
+    ('48 h', '90 d', '1.5 h')
     """
-    low, high = hours(interval.p10), hours(interval.p90)
-    if low.split()[-1] == high.split()[-1]:
-        low = low.rsplit(" ", 1)[0]
-    return f"{low} – {high}"
+    size, _, unit = hours(value).rpartition(" ")
+    return f"{size.removesuffix('.0')} {unit}".strip()
+
+
+def hours(value: float | None) -> str:
+    """A duration in the unit that people use.
+
+    >>> hours(1.94), hours(0.25), hours(400.0), hours(36.25), hours(0.01), hours(None)
+    ('1.9 h', '15 min', '16.7 d', '36.2 h', '36 s', '-')
+    """
+    if value is None or value != value:
+        return UNKNOWN
+    unit, factor = _in(value)
+    return f"{_size(value * factor, unit)} {unit}"
+
+
+def between(interval: Interval, joined: str = " to ") -> str:
+    """The ends of an interval in hours, in the unit of its middle.
+
+    >>> between(Interval(p10=1.13, p50=1.94, p90=4.04)), between(Interval(p10=0.2, p50=0.5, p90=2.2))
+    ('1.1 to 4.0', '12 to 132')
+    """
+    unit, factor = _in(interval.p50)
+    return joined.join(_size(end * factor, unit) for end in (interval.p10, interval.p90))
+
+
+def money(value: float | None) -> str:
+    """Dollars with their sign; millions as such, since no estimate is good to seven figures.
+
+    >>> money(6.4), money(12345.6), money(1243567.0), money(0.0), money(None)
+    ('$6.40', '$12,346', '$1.24M', '$0', '-')
+    """
+    return UNKNOWN if value is None or value != value else f"${_sum(value, _scale(value))}"
+
+
+def spend(interval: Interval, joined: str = " to ") -> str:
+    """The ends of an interval in dollars, in the scale of its middle.
+
+    >>> spend(Interval(p10=5.3, p50=6.4, p90=7.9)), spend(Interval(p10=9e5, p50=1.2e6, p90=1.6e6))
+    ('5.30 to 7.90', '0.90M to 1.60M')
+    """
+    scale = _scale(interval.p50)
+    cents = not scale[1] and 0.1 <= interval.p50 < 100
+    return joined.join(f"{end:,.2f}" if cents else _sum(end, scale) for end in (interval.p10, interval.p90))
+
+
+def _scale(value: float) -> tuple[float, str]:
+    return next(((size, letter) for size, letter in ((1e9, "B"), (1e6, "M")) if abs(value) >= size), (1.0, ""))
+
+
+def _sum(value: float, scale: tuple[float, str]) -> str:
+    size, letter = scale
+    return f"{value / size:.2f}{letter}" if letter else usd(value)
+
+
+def chance(value: float | None) -> str:
+    """A probability, never more certain than it can be known.
+
+    >>> chance(0.972), chance(1.0), chance(0.001), chance(None)
+    ('97%', 'over 99%', 'under 1%', '-')
+    """
+    if value is None:
+        return UNKNOWN
+    return "over 99%" if value > 0.99 else "under 1%" if value < 0.01 else f"{value:.0%}"
+
+
+def chances(entry: PlanEntry, limits: Constraints) -> str:
+    """How likely a plan keeps the limits, in words that follow it."""
+    said = ""
+    if entry.risk.probability_deadline is not None:
+        said += f", {chance(entry.risk.probability_deadline)} to meet {limit(limits.deadline)}"
+    if entry.risk.probability_budget is not None:
+        said += f", {chance(entry.risk.probability_budget)} to stay within {money(limits.budget)}"
+    return said
+
+
+def policy(name: str) -> str:
+    """What is done when spot capacity is taken away.
+
+    >>> policy("wait"), policy("fallback-after-3")
+    ('wait for spot', 'on demand after 3')
+    """
+    times = name.removeprefix("fallback-after-")
+    if times != name:
+        return f"on demand after {times}"
+    return POLICIES.get(name, name.replace("-", " "))
 
 
 def layout(of: LayoutDocument) -> list[tuple[str, str]]:
@@ -114,13 +253,13 @@ def title(entry: dict[str, object], method: str) -> str:
     return f"{entry.get('model')}, {METHODS.get(method, method)}{amount}"
 
 
-def sentence(entry: PlanEntry, what: str) -> str:
-    """The plan in one sentence with its intervals, for those who listen."""
-    time = f"{hours(entry.hours.p50)} ({span(entry.hours)})"
+def sentence(entry: PlanEntry, what: str, limits: Constraints) -> str:
+    """The plan in one sentence with its intervals."""
     cost = entry.cost_usd
-    money = "" if cost is None else f", ${usd(cost.p50)} ({usd(cost.p10)} to {usd(cost.p90)})"
+    paid = "" if cost is None else f", {money(cost.p50)} ({spend(cost)})"
     where = " ".join(part for part in (CLOUDS.get(entry.cloud, entry.cloud), entry.region) if part)
-    return f"{what}: {time}{money} on {entry.gpus:g} x {entry.gpu}, {where}, {entry.market}"
+    time = f"{hours(entry.hours.p50)} ({between(entry.hours)})"
+    return f"{what}: {time}{paid} on {entry.gpus:g}x {entry.gpu}, {where}, {entry.market}{chances(entry, limits)}"
 
 
 Cell = tuple[str, bool]
@@ -141,15 +280,8 @@ def compared(entries: Sequence[PlanEntry]) -> list[tuple[str, list[Cell]]]:
             winners = set()
         return name, [(t, t in winners) for t in texts]
 
-    def chance(entry: PlanEntry) -> str:
-        value = entry.risk.probability_deadline
-        return UNKNOWN if value is None else f"{value:.0%}"
-
     def cost(entry: PlanEntry, q: str) -> float | None:
         return None if entry.cost_usd is None else float(getattr(entry.cost_usd, q))
-
-    def dollars(value: float | None) -> str:
-        return UNKNOWN if value is None else f"${usd(value)}"
 
     def memory(entry: PlanEntry) -> str:
         held = entry.memory_gib
@@ -159,14 +291,14 @@ def compared(entries: Sequence[PlanEntry]) -> list[tuple[str, list[Cell]]]:
     rows = [
         row("Time, typical", lambda e: hours(e.hours.p50), lambda e: e.hours.p50),
         row("Time, 9 in 10 below", lambda e: hours(e.hours.p90), lambda e: e.hours.p90),
-        row("Cost, typical", lambda e: dollars(cost(e, "p50")), lambda e: cost(e, "p50")),
-        row("Cost, 9 in 10 below", lambda e: dollars(cost(e, "p90")), lambda e: cost(e, "p90")),
+        row("Cost, typical", lambda e: money(cost(e, "p50")), lambda e: cost(e, "p50")),
+        row("Cost, 9 in 10 below", lambda e: money(cost(e, "p90")), lambda e: cost(e, "p90")),
         row(
             "Cost expected, interruptions in",
-            lambda e: dollars(e.risk.expected_cost_usd),
+            lambda e: money(e.risk.expected_cost_usd),
             lambda e: e.risk.expected_cost_usd,
         ),
-        row("Price an hour", lambda e: dollars(e.price.usd_per_hour), lambda e: e.price.usd_per_hour),
+        row("Price an hour", lambda e: money(e.price.usd_per_hour), lambda e: e.price.usd_per_hour),
         row("Price age", lambda e: f"{age(e.price.age_hours)}, {e.price.state}", lambda e: e.price.age_hours),
         row("Machines", lambda e: f"{e.nodes} x {e.instance_type}"),
         row("Memory", memory),
@@ -178,7 +310,14 @@ def compared(entries: Sequence[PlanEntry]) -> list[tuple[str, list[Cell]]]:
         row("Rests on", lambda e: KINDS.get(e.evidence.kind.value, e.evidence.kind.value)),
     ]
     if any(entry.risk.probability_deadline is not None for entry in entries):
-        rows.insert(4, row("Meets the deadline", chance, lambda e: -(e.risk.probability_deadline or 0.0)))
+        rows.insert(
+            4,
+            row(
+                "Meets the deadline",
+                lambda e: chance(e.risk.probability_deadline),
+                lambda e: -(e.risk.probability_deadline or 0.0),
+            ),
+        )
     return rows
 
 

@@ -30,11 +30,13 @@ def test_the_history_of_the_chosen_offer_is_drawn(fetched: TestClient) -> None:
     state = {"model": "llama3-8b", "method": "qlora", "tokens": "1M", "gpu": "L4:1", "market": "on-demand",
              "region": "us-east-1", "cloud": "aws"}  # fmt: skip
     text = fetched.get("/", params=state).text
-    assert "The price of g6.xlarge" in text
+    assert "<b>g6.xlarge</b>: $" in text
     assert "The last 90 days: $1.90 to $2.50" in text
     path = re.search(r'class="line" d="([^"]+)"', text)
     assert path
     assert path[1].count("H") == 3
+    assert re.search(r">\$2\.50</text>", text)
+    assert re.search(r">1 Sep</text>", text)
 
 
 def test_without_fetched_prices_the_page_says_how_to_get_them(client: TestClient) -> None:

@@ -12,6 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from openpyxl import load_workbook
 
 from api.routes.page import FILES, SAFE
 from api.web.sources import link_of
@@ -47,8 +48,50 @@ def ask(client: TestClient, **state: object) -> str:
 
 def test_the_first_view_answers_an_example(client: TestClient) -> None:
     text = client.get("/").text
-    assert "Recommended · llama3-8b, LoRA on 50M tokens" in text
     assert 'name="compare"' in text
+    heading = re.search(r'<h2 id="lead-title".*?</h2>', text, re.DOTALL)
+    assert heading
+    said = " ".join(re.sub(r"<[^>]+>", "", heading[0]).split())
+    interval = r"[\d,.]+ (?:h|min|d) \([\d,.]+ to [\d,.]+\)"
+    assert re.fullmatch(
+        rf"Recommended llama3-8b, LoRA on 50M tokens: {interval}, \$[\d.]+ \([\d.]+ to [\d.]+\) "
+        r"on \d+ × [\w-]+, [\w ]+ [\w-]+, (?:spot|on-demand), (?:over )?\d+% to meet 24 h",
+        said,
+    )
+
+
+def test_where_nothing_fits_the_memory_of_what_came_nearest_is_drawn(client: TestClient) -> None:
+    text = ask(client, model="llama3-8b", method="full", amount="50M", gpu="T4:8", max_nodes="1")
+    assert "No plan satisfies this: it does not fit in memory" in text
+    assert re.search(r"8 × T4 comes nearest: [\d.]+ GiB a GPU", text)
+    limit = re.search(r'<rect class="limit" x="([\d.]+)" width="4" height="26"', text)
+    assert limit
+    assert 0 < float(limit[1]) < 990  # the parts reach beyond what one GPU holds
+    assert re.search(r"<b>Method: LoRA</b> would fit \([\d.]+ of [\d.]+ GiB on each of \d GPUs\)", text)
+    assert "method=lora" in text
+
+
+def test_a_plan_on_spot_says_what_interruptions_do_and_what_else_could_be_done(client: TestClient) -> None:
+    text = ask(client, model="llama3-8b", method="lora", amount="5B", gpu="H100:8", deadline="48h")
+    assert re.search(r"[\d.]+ interruptions are expected in a run", text)
+    for policy in ("wait for spot", "on demand after 1", "on demand after 3", "never use spot"):
+        assert policy in text
+
+
+def test_a_bill_with_several_parts_is_drawn(client: TestClient) -> None:
+    config = "bill: {fixed_usd: 20, tax_percent: 19, energy: true}"
+    text = ask(client, model="llama3-8b", method="lora", amount="50M", config=config)
+    assert 'aria-label="The bill by part"' in text
+    for part in ("machines", "fixed costs", "tax"):
+        assert f"<span>{part}</span>" in text
+    assert re.search(r"[\d.]+ kWh", text)
+
+
+def test_a_workbook_of_the_plans_can_be_taken_along(client: TestClient) -> None:
+    answer = client.get("/answer.xlsx", params={"model": "llama3-8b", "method": "lora", "tokens": "50M"})
+    assert answer.headers["content-disposition"] == 'attachment; filename="plans.xlsx"'
+    book = load_workbook(io.BytesIO(answer.content))
+    assert "Plans" in book.sheetnames
 
 
 def test_html_may_run_nothing_from_elsewhere_and_nothing_inline(client: TestClient) -> None:
@@ -157,7 +200,7 @@ def test_a_point_of_the_front_beyond_the_table_can_be_looked_at(client: TestClie
     listed = set(re.findall(r'name="compare" value="([^"]+)"', text))
     beyond = next(key for key in re.findall(r'data-pick="([^"]+)"', text) if key not in listed)
     chosen = ask(client, model="llama3-8b", method="lora", amount="50M", deadline="24h", pick=beyond)
-    assert "Chosen · llama3-8b" in chosen
+    assert "<em>Chosen</em> llama3-8b" in chosen
 
 
 @pytest.mark.parametrize("table", ["gpus", "prices", "measurements", "models", "machines"])
