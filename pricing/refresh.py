@@ -100,10 +100,11 @@ class Summary:
             found.setdefault(outcome.cloud, Counter())[outcome.outcome] += 1
         return found
 
-    def document(self) -> dict[str, object]:
-        """JSON types only."""
+    def document(self, *, whole: bool = True) -> dict[str, object]:
+        """JSON types only; unless `whole`, sets that went well are counted and not listed."""
         from pricing.offers import iso
 
+        told = [o for o in self.outcomes if whole or o.outcome not in ("switched", "unchanged")]
         return {
             "started": iso(self.started),
             "finished": iso(self.finished),
@@ -111,7 +112,8 @@ class Summary:
             "exit_code": self.exit_code,
             "instance_types": self.instance_types,
             "interruptions": self.interruptions,
-            "outcomes": [o.document() for o in self.outcomes],
+            "counts": {cloud: dict(counts) for cloud, counts in sorted(self.by_cloud().items())},
+            "outcomes": [o.document() for o in told],
         }
 
 
@@ -174,7 +176,7 @@ def refresh(
         time.monotonic() - clock,
         frozenset(clouds),
     )
-    store.record_run(summary.started, summary.finished, summary.document())
+    store.record_run(summary.started, summary.finished, summary.document(whole=False))
     return summary
 
 
