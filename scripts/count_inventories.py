@@ -1,13 +1,15 @@
 """Count the work of published models, operator by operator, and keep it as `benchmarks_db/data/inventories.csv`.
 
-Run by the project, not by its users, in an environment with torch, torchvision, timm, transformers and diffusers:
+Run by the project, not by its users, in an environment with torch, torchvision, torchaudio, timm, transformers and
+diffusers:
 
     python scripts/count_inventories.py [--only REGEX] [--fresh]
 
-Every model of the facts and measurements that these packages define is built without weights on the meta device and
-run forward and backward once (`estimator.architectures.counting`). Nothing is downloaded. A model whose parameter
-count differs from the facts by more than 3% is another model under the same name and is left out, by name. The file is
-written after every model, and models that are in it already are skipped unless --fresh: the run can be stopped.
+Every model of the facts and measurements that these packages define, and the networks of `inventory_models`, are built
+without weights on the meta device and run forward and backward once (`estimator.architectures.counting`). Nothing is
+downloaded. A model whose parameter count differs from the facts by more than 3% is another model under the same name
+and is left out, by name; what else is left out, and why, is in `inventories_left_out.csv` beside the counts. The file
+is written after every model, and models that are in it already are skipped unless --fresh: the run can be stopped.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields, replace
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
@@ -30,8 +32,10 @@ from benchmarks_db import measurements  # noqa: E402
 from benchmarks_db.models import ModelFacts, image_sizes, models  # noqa: E402
 from estimator.architectures.counting import count  # noqa: E402
 from estimator.architectures.inventories import FILE, Inventory  # noqa: E402
+from scripts.inventory_models.task import Task, numbers  # noqa: E402
 
-Inputs = Callable[[int], tuple[tuple[Any, ...], dict[str, Any]]]
+ROOMS = ("detection", "segmentation", "sequences", "speech", "diffusion")
+"""Of `inventory_models`: networks of the measurements that no package builds under the name of the measurements."""
 
 RENAMED = {
     "ig_resnext101_32x16d": "resnext101_32x16d",
@@ -40,18 +44,6 @@ RENAMED = {
     "vit_base_patch16_224_sam": "vit_base_patch16_224",
 }
 """Names of timm that its present version answers with another model, and what they mean."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """One model to count: how to build it, what it eats, and what the facts say of its size."""
-
-    name: str
-    described: str
-    build: Callable[[], Any]
-    inputs: Inputs
-    packages: tuple[str, ...]
-    params_m: float | None = None
 
 
 def timm_tasks() -> Iterator[Task]:
@@ -85,7 +77,14 @@ def _timm_task(torch: Any, timm: Any, facts: ModelFacts, size: int) -> Task:
     def inputs(batch: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return (torch.empty(batch, 3, size, size, device="meta"),), {}
 
-    return Task(facts.name, f"3x{size}x{size}", build, inputs, ("timm", "torch"), facts.params_m)
+    return Task(
+        name=facts.name,
+        described=f"3x{size}x{size}",
+        build=build,
+        inputs=inputs,
+        packages=("timm", "torch"),
+        params_m=facts.params_m,
+    )
 
 
 def other_tasks() -> Iterator[Task]:
@@ -98,27 +97,8 @@ def other_tasks() -> Iterator[Task]:
     def alexnet() -> Any:
         return import_module("torchvision").models.alexnet()
 
-    yield Task("alexnet", "3x224x224", alexnet, image, ("torchvision", "torch"))
-
-    def unet(**settings: Any) -> Callable[[], Any]:
-        def build() -> Any:
-            diffusers = import_module("diffusers")
-            return diffusers.UNet2DConditionModel(sample_size=64, block_out_channels=(320, 640, 1280, 1280), **settings)
-
-        return build
-
-    def latents(width: int) -> Inputs:
-        def inputs(batch: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
-            image = torch.empty(batch, 4, 64, 64, device="meta")
-            step = torch.empty(batch, device="meta", dtype=torch.long)
-            return (image, step, torch.empty(batch, 77, width, device="meta")), {"return_dict": False}
-
-        return inputs
-
-    sd2 = unet(cross_attention_dim=1024, attention_head_dim=[5, 10, 20, 20], use_linear_projection=True)
-    yield Task("stable-diffusion-2", "4x64x64 latents, UNet alone", sd2, latents(1024), ("diffusers", "torch"))
-    sd1 = unet(cross_attention_dim=768, attention_head_dim=8)
-    yield Task("stable-diffusion-1.5", "4x64x64 latents, UNet alone", sd1, latents(768), ("diffusers", "torch"))
+    parts = ("torchvision", "torch")
+    yield Task(name="alexnet", described="3x224x224", build=alexnet, inputs=image, packages=parts)
 
     def bert(**settings: Any) -> Callable[[], Any]:
         def build() -> Any:
@@ -127,12 +107,10 @@ def other_tasks() -> Iterator[Task]:
 
         return build
 
-    def tokens(batch: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return (torch.empty(batch, 128, device="meta", dtype=torch.long),), {}
-
-    yield Task("bert-base", "128 tokens", bert(), tokens, ("transformers", "torch"))
+    both = ("transformers", "torch")
     large = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
-    yield Task("bert-large", "128 tokens", bert(**large), tokens, ("transformers", "torch"))
+    for name, shape in (("bert-base", {}), ("bert-large", large)):
+        yield Task(name=name, described="128 tokens", build=bert(**shape), inputs=numbers((128,)), packages=both)
 
 
 def run(task: Task) -> Inventory:
@@ -143,8 +121,23 @@ def run(task: Task) -> Inventory:
         params = sum(p.numel() for p in model.parameters()) / 1e6
         if task.params_m and abs(params / task.params_m - 1.0) > 0.03:
             raise ValueError(f"{params:.1f}M parameters, the facts say {task.params_m:.1f}M")
-        source = ", ".join(f"{package} {metadata.version(package)}" for package in task.packages)
-        return count(model, task.inputs, name=task.name, described=task.described, source=source)
+        versions = ", ".join(f"{package} {metadata.version(package)}" for package in task.packages)
+        source = f"{versions}; shape of {task.definition}" if task.definition else versions
+        counted = count(
+            model, task.inputs, name=task.name, described=task.described, source=source, separate=task.separate
+        )
+    counted = replace(
+        counted, kernels=counted.kernels + task.steps, backward_kernels=counted.backward_kernels + 2.0 * task.steps
+    )
+    if task.samples == 1.0:
+        return counted
+    return replace(counted, **{name: getattr(counted, name) / task.samples for name in A_SAMPLE})
+
+
+A_SAMPLE = tuple(
+    f.name for f in fields(Inventory) if f.name.endswith(("_flops", "_values")) and f.name != "fixed_values"
+)
+"""Counts that belong to a sample, not to a pass of the model."""
 
 
 def write(found: dict[tuple[str, str], dict[str, str]]) -> None:
@@ -157,7 +150,7 @@ def write(found: dict[tuple[str, str], dict[str, str]]) -> None:
 
 def cells(inventory: Inventory) -> dict[str, str]:
     values = {f.name: getattr(inventory, f.name) for f in fields(Inventory)}
-    return {k: v if isinstance(v, str) else f"{v:.0f}" if v < 1e5 else f"{v:.6g}" for k, v in values.items()}
+    return {k: v if isinstance(v, str) else f"{v:.0f}" if 100 <= v < 1e5 else f"{v:.6g}" for k, v in values.items()}
 
 
 def main() -> None:
@@ -170,7 +163,8 @@ def main() -> None:
     if FILE.exists():
         with FILE.open(encoding="utf-8", newline="") as file:
             found = {(row["model"], row["input"]): row for row in csv.DictReader(file)}
-    for tasks in (other_tasks(), timm_tasks()):
+    rooms = [import_module(f"scripts.inventory_models.{room}").tasks() for room in ROOMS]
+    for tasks in (other_tasks(), *rooms, timm_tasks()):
         for task in tasks:
             key = (task.name, task.described)
             if not re.search(options.only, task.name) or (key in found and not options.fresh):

@@ -170,6 +170,8 @@ def _tally(model: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> _Ta
     tree_flatten = import_module("torch.utils._pytree").tree_flatten
     base: Any = import_module("torch.utils._python_dispatch").TorchDispatchMode
 
+    for parameter in model.parameters():
+        parameter.grad = None  # adding to gradients that a tally before has left is no work of this pass
     params = {id(p) for p in model.parameters()}
     storages = {p.untyped_storage()._cdata for p in model.parameters()}
     tally = OperatorTally(params)
@@ -210,16 +212,18 @@ def count(
     name: str,
     described: str,
     source: str = "",
+    separate: bool = False,
 ) -> Inventory:
     """Counts of one sample of `model`, a `torch.nn.Module` in training mode (best built on the meta device).
 
     `make_inputs(batch)` returns positional and keyword arguments for a batch of that many samples. A batch of 2 is
-    counted; where something works on the weights alone, a batch of 4 too: the slope is then the count of a sample and
-    the intercept the fixed count.
+    counted; where something works on the weights alone, or with `separate` (tables whose gradient is written whole,
+    weights read again every time step), a batch of 4 too: the slope is then the count of a sample and the intercept the
+    fixed count.
     """
     model.train()
     low = _tally(model, *make_inputs(2))
-    high = _tally(model, *make_inputs(4)) if low.works_on_weights else None
+    high = _tally(model, *make_inputs(4)) if separate or low.works_on_weights else None
 
     def slope(key: str) -> float:
         return (high.sums[key] - low.sums[key] if high else low.sums[key]) / 2.0
@@ -238,6 +242,7 @@ def count(
         input=described,
         source=source,
         params=float(sum(p.numel() for p in model.parameters())),
+        trained_params=float(sum(p.numel() for p in model.parameters() if p.requires_grad)),
         param_tensors=float(sum(1 for _ in model.parameters())),
         kernels=float(low.sums["kernels"]),
         backward_kernels=float(low.sums["backward_kernels"]),

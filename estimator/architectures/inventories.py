@@ -11,6 +11,9 @@ import benchmarks_db
 
 FILE = Path(benchmarks_db.__file__).parent / "data" / "inventories.csv"
 
+LEFT_OUT = FILE.with_name("inventories_left_out.csv")
+"""Models that were not counted, and counted ones that are not used, each with the reason."""
+
 
 LATENT = 8.0
 """Pixels on a side of one latent of Stable Diffusion's autoencoder."""
@@ -27,6 +30,7 @@ class Inventory:
     model: str
     input: str  # e.g. "3x224x224"
     params: float
+    trained_params: float  # those that learn; frozen stages and networks are the rest
     param_tensors: float  # optimizer work is a list of tensors
     linear_flops: float  # matrix products of linear layers
     conv1x1_flops: float  # dense convolutions with a 1x1 window
@@ -59,15 +63,28 @@ class Inventory:
 
     @property
     def image_size(self) -> float | None:
-        """Pixels on a side of the counted input (8 a latent of a diffusion model); None where it is no image."""
+        """Pixels of the shorter side of the counted input (8 a latent of a diffusion model); None where no image."""
         shape, _, rest = self.input.partition(" ")
         sides = shape.split("x")
         if len(sides) != 3 or not all(side.isdigit() for side in sides):
             return None
-        return float(sides[-1]) * (LATENT if rest.startswith("latents") else 1.0)
+        return float(min(sides[1:], key=float)) * (LATENT if rest.startswith("latents") else 1.0)
+
+    @property
+    def length(self) -> float | None:
+        """Tokens of the counted sample; None where a sample is no single sequence of tokens."""
+        number, _, rest = self.input.partition(" ")
+        return float(number) if number.isdigit() and rest.startswith("tokens") else None
 
 
 _TEXT = ("model", "input", "source")
+
+
+@cache
+def left_out() -> dict[str, str]:
+    """Why a model of the measurements has no counts, or has counts that are not used, by name."""
+    with LEFT_OUT.open(encoding="utf-8", newline="") as file:
+        return {fold(row["model"]): row["reason"] for row in csv.DictReader(file)}
 
 
 @cache
@@ -88,9 +105,17 @@ def fold(name: str) -> str:
     return name.lower().replace("_", "-").split(".")[0] if name[:1].isalpha() and "/" not in name else name.lower()
 
 
-def find(name: str, image_size: float | None = None) -> Inventory | None:
-    """The counts of `name`, at the counted input size nearest to `image_size` (default: the first one); or None."""
-    found = inventories().get(fold(name), ())
-    if not found or image_size is None:
+def find(name: str, image_size: float | None = None, length: float | None = None) -> Inventory | None:
+    """The counts of `name`, at the counted size or length nearest to the asked one (default: the first); or None.
+
+    None too where counts exist but foretell worse than measurements alone (`left_out`).
+    """
+    found = inventories().get(fold(name), ()) if fold(name) not in left_out() else ()
+    if not found or (image_size is None and length is None):
         return found[0] if found else None
-    return min(found, key=lambda inventory: abs((inventory.image_size or image_size) - image_size))
+
+    def apart(inventory: Inventory) -> float:
+        sizes = (inventory.image_size, image_size), (inventory.length, length)
+        return sum(abs(counted - asked) for counted, asked in sizes if counted and asked)
+
+    return min(found, key=apart)

@@ -37,11 +37,13 @@ AXES = ("flops", "values_per_flop", "kernels", "half", "wire")
 
 SIGMA = {
     "counted": (0.12, 0.20, 0.30, 0.15, 0.40),
+    "drawn": (0.30, 0.50, 0.60, 0.25, 0.80),
     "shape": (0.12, 0.20, 0.30, 0.15, 0.40),
     "gmacs": (0.25, 0.40, 0.40, 0.20, 0.50),
     "size": (2.00, 0.70, 0.60, 0.25, 0.80),
 }
-"""Standard deviation of the log factors by what the base work rests on: counted operators, a closed form of the
+"""Standard deviation of the log factors by what the base work rests on: counted operators, counted operators of a
+network of the published shape (whose programs differ in heads, losses and lengths of samples), a closed form of the
 shape, tabled multiply-adds, or nothing but a number of parameters."""
 
 REUSE = 250.0
@@ -75,8 +77,8 @@ def rough(facts: ModelFacts, *, seq_len: float | None = None, image_size: float 
     """
     counted = facts.unit not in ("", "samples/s", "s/step", "ms/step")
     units = (seq_len or facts.units_per_sample or 1.0) if counted else 1.0
-    if inventory := find(facts.name):
-        return replace(of_inventory(inventory, image_size=image_size), tokens=units)
+    if inventory := find(facts.name, image_size, seq_len):
+        return replace(of_inventory(inventory, image_size=image_size, length=seq_len), tokens=units)
     params = facts.params_m * 1e6 if facts.params_m else PARAMS
     pixels = (image_size / facts.image_size) ** 2 if image_size and facts.image_size else 1.0
     flops = 2.0 * params * (seq_len or REUSE * pixels)
@@ -101,7 +103,11 @@ def work(facts: ModelFacts, *, seq_len: float | None = None, image_size: float |
     factors = shipped().get(key(facts))
     if factors is None and not find(facts.name):
         raise WorkloadError("neither its definition nor a measurement tells its work", field="model", value=facts.name)
-    found = apply(rough(facts, seq_len=seq_len, image_size=image_size), np.array(factors))
+    found = rough(facts, seq_len=seq_len, image_size=image_size)
+    if factors is not None:
+        found = apply(found, np.array(factors))
+    if find(facts.name):
+        return found
     # No throughput shows what is kept for the backward pass: half of what is moved, as in models that were counted.
     kept = KEPT * found.elementwise_values
     return replace(
@@ -126,7 +132,7 @@ def basis(facts: ModelFacts) -> str:
     if facts.kind not in ("vision", "profiled") and not facts.image_size:
         return "shape"
     if find(facts.name):
-        return "counted"
+        return "drawn" if facts.kind == "profiled" else "counted"
     return "size" if facts.kind == "profiled" else "gmacs"
 
 
@@ -228,8 +234,12 @@ def write(evidence: Mapping[str, Evidence], path: Path = FILE) -> None:
 
 @cache
 def shipped(path: Path = FILE) -> Mapping[str, tuple[float, ...]]:
-    """Factors by model name as the last fit left them; empty before the first fit."""
+    """Factors by model name as the last fit left them; empty before the first fit.
+
+    Factors on a guessed size say nothing once a model is counted: they are left out until the next fit.
+    """
     if not path.is_file():
         return {}
     with path.open(encoding="utf-8", newline="") as file:
-        return {row["model"]: tuple(float(row[axis]) for axis in AXES) for row in csv.DictReader(file)}
+        rows = [row for row in csv.DictReader(file) if row["basis"] != "size" or not find(row["model"])]
+    return {row["model"]: tuple(float(row[axis]) for axis in AXES) for row in rows}

@@ -100,14 +100,21 @@ def work(
     )
 
 
-def of_inventory(counted: Inventory, *, image_size: float | None = None, channels_last: bool = False) -> Work:
-    """Work of one sample of a counted model, brought to another image size.
+def of_inventory(
+    counted: Inventory,
+    *,
+    image_size: float | None = None,
+    length: float | None = None,
+    channels_last: bool = False,
+) -> Work:
+    """Work of one sample of a counted model, brought to another image size or, in proportion, to another length.
 
     Traffic is everything outside the matrices plus what matrix work reads and writes, `REREAD` times.
     `elementwise_values` is a third of forward plus backward, because the step model charges backward twice the
     forward. Grouped convolutions of some widths have no fast channels-last kernels (`slow_grouped_flops`).
     """
     scale = (image_size / counted.image_size) ** 2 if image_size and counted.image_size else 1.0
+    scale = length / counted.length if length and counted.length else scale
     attends = scale**2 if fold(counted.model).startswith(GLOBAL_ATTENTION) else scale
     forward = counted.forward_flops
     ratio = counted.backward_flops / forward if forward > 0 else 2.0
@@ -123,7 +130,7 @@ def of_inventory(counted: Inventory, *, image_size: float | None = None, channel
     return Work(
         params=counted.params,
         active_params=counted.params,
-        trainable_params=counted.params,
+        trainable_params=counted.trained_params,
         tokens=1.0,
         matmul_flops=dense * scale + counted.attention_flops * attends,
         grouped_flops=(slow + counted.depthwise_flops) * scale,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estimator.architectures import work_of
+from estimator.architectures.inventories import find
 from estimator.layout import Layout
 from estimator.memory import DEFAULT, MemoryAccount, MemoryConstants, Stack, account, stacks_of
 from estimator.rows.arrays import Prepared, attention_of, seq_len_of
@@ -161,7 +162,7 @@ def is_shapeless_language(row: Row) -> bool:
 
 def rests_on_size(row: Row) -> bool:
     """Nothing tells what a sample of this model keeps, so measured memory has to."""
-    return row.model.kind == "profiled" and not is_shapeless_language(row)
+    return row.model.kind == "profiled" and not is_shapeless_language(row) and find(row.model.name) is None
 
 
 def _has_logits(row: Row) -> bool:

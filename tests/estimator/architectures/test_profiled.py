@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks_db.errors import WorkloadError
-from benchmarks_db.models import ModelFacts
-from estimator.architectures import profiled
+from benchmarks_db.models import ModelFacts, resolve_model
+from estimator.architectures import inventories, profiled
 from estimator.terms import Method
 from estimator.work import Work
 
@@ -138,3 +138,37 @@ def test_shipped_factors_are_sane():
     for name, factors in profiled.shipped().items():
         assert len(factors) == len(profiled.AXES), name
         assert all(1e-7 < f < 1e5 for f in factors), name
+
+
+def test_a_counted_network_keeps_its_counts_and_may_stray_further_than_a_packaged_one():
+    detector = resolve_model("maskrcnn-resnet50-fpn").model
+    assert profiled.basis(detector) == "drawn"
+    small, large = profiled.rough(detector, image_size=400), profiled.rough(detector, image_size=800)
+    assert large.matmul_flops == pytest.approx(4 * small.matmul_flops)
+    assert large.trainable_params < large.params  # stem and first stage are frozen
+    assert all(
+        drawn >= counted for drawn, counted in zip(profiled.SIGMA["drawn"], profiled.SIGMA["counted"], strict=True)
+    )
+
+
+def test_counts_of_a_language_model_follow_its_length():
+    model = resolve_model("transformer-xl-large").model
+    counted, twice = profiled.rough(model, seq_len=256), profiled.rough(model, seq_len=512)
+    assert profiled.find(model.name, length=300).length == 256
+    assert twice.matmul_flops > 2 * counted.matmul_flops * 0.99
+    assert twice.tokens == 2 * counted.tokens
+
+
+def test_counts_that_foretell_worse_are_not_used_and_say_why():
+    reasons = inventories.left_out()
+    counted = {name for name in reasons if name in inventories.inventories()}
+    assert counted
+    assert all(len(reason) > 20 for reason in reasons.values())
+    assert all(inventories.find(name) is None for name in counted)
+
+
+def test_factors_on_a_guessed_size_are_dropped_once_a_model_is_counted(tmp_path):
+    file = tmp_path / "profiles.csv"
+    evidence = {name: profiled.Evidence((9.0,) * 5, "size", 3, 2, 1) for name in ("maskrcnn-resnet50-fpn", "stub-net")}
+    profiled.write(evidence, file)
+    assert set(profiled.shipped(file)) == {"stub-net"}
