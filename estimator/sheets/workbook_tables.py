@@ -19,7 +19,7 @@ PLANS = (
     "usd_per_hour", "start_up_hours", "run_hours_planned", "hours_p10", "hours_p50", "hours_p90", "gpu_hours",
     "machine_hours", "cost_usd_p10", "cost_usd_p50", "cost_usd_p90", "fits", "memory_gib", "throughput", "evidence",
     "hours_planned", "hours_p10_planned", "hours_p90_planned", "machine_hours_p10", "machine_hours_p50",
-    "machine_hours_p90", "storage_usd", "fees_usd",
+    "machine_hours_p90", "storage_usd", "fees_usd", "block_hours",
 )  # fmt: skip
 COLUMN = {name: column_letters(place) for place, name in enumerate(PLANS)}
 LINK = re.compile(r"([\w.-]+/[\w.-]+)@([0-9a-f]{7,40}):(\S+)")
@@ -30,10 +30,15 @@ SERVICES = {"aws": "Amazon Elastic Compute Cloud", "gcp": "Compute Engine", "azu
 
 def write_plans(book: Book, sheet: Any, rows: list[PlanRow]) -> None:
     """One plan a row; totals are formulas over the row and the assumptions."""
-    book.head(sheet, list(PLANS), rows=len(rows))
-    sheet.set_column(0, len(PLANS) - 1, 12)
-    sheet.set_column(3, 3, 24)
-    sheet.set_column(5, 5, 20)
+    book.head(sheet, list(PLANS), rows=len(rows), still=4)
+    behind = PLANS.index("hours_planned")  # what the formulas start from, folded away
+    sheet.set_column(0, behind - 1, 12)
+    for name, width in (("rank", 6), ("cloud", 8), ("instance_type", 28), ("gpu", 26), ("gpus", 7), ("pareto", 8),
+                        ("nodes", 7), ("fits", 8), ("region", 16)):  # fmt: skip
+        sheet.set_column(PLANS.index(name), PLANS.index(name), width)
+    sheet.set_column(behind, len(PLANS) - 1, 14, None, {"level": 1, "hidden": True})
+    sheet.set_column(len(PLANS), len(PLANS), 3, None, {"collapsed": True})
+    sheet.print_area(0, 0, len(rows), behind - 1)
     for place, row in enumerate(rows, start=1):
         entry, n = row.entry, place + 1
         figures: dict[str, tuple[object, str, bool]] = {
@@ -61,9 +66,11 @@ def write_plans(book: Book, sheet: Any, rows: list[PlanRow]) -> None:
             "machine_hours_p90": (row.billed[2], FIGURE, False),
             "storage_usd": (row.storage, "#,##0.0000", False),
             "fees_usd": (row.fees, MONEY, False),
+            "block_hours": (row.block, FIGURE, False),
         }
         for name, (value, number, asked) in figures.items():
-            book.put(sheet, place, PLANS.index(name), value, book.format(number, asked=asked))
+            how = None if number == "General" else book.format(number, asked=asked)
+            book.put(sheet, place, PLANS.index(name), value, how)
         for name, (formula, number, cached) in _formulas(row, n).items():
             sheet.write_formula(place, PLANS.index(name), formula, book.format(number), cached)
     for name in ("cost_usd_p50", "hours_p50", "usd_per_hour_instance") if rows else ():
@@ -76,9 +83,15 @@ def _formulas(row: PlanRow, n: int) -> dict[str, tuple[str, str, float]]:
     at = {name: f"{letter}{n}" for name, letter in COLUMN.items()}
     entry, cost = row.entry, row.entry.cost_usd
 
+    def machine_hours(quantile: str) -> str:
+        """Paid hours of one machine."""
+        if row.block is not None:
+            hours = f"{at[f'hours_{quantile}']}/utilisation"
+            return f"ROUNDUP(ROUND({hours}/{at['block_hours']},9),0)*{at['block_hours']}"
+        return f"{at[f'machine_hours_{quantile}']}*{at['hours_p50']}/{at['hours_planned']}/utilisation"
+
     def dollars(quantile: str) -> str:
-        machines = f"{at[f'machine_hours_{quantile}']}*{at['hours_p50']}/{at['hours_planned']}/utilisation"
-        paid = f"{machines}*{at['usd_per_hour']}*attempts"
+        paid = f"{machine_hours(quantile)}*{at['usd_per_hour']}*attempts"
         return f"=({paid}+{at['storage_usd']}*scale+{at['fees_usd']})*(1+tax)"
 
     hourly = entry.price.usd_per_hour or 0.0
@@ -89,7 +102,7 @@ def _formulas(row: PlanRow, n: int) -> dict[str, tuple[str, str, float]]:
         "hours_p90": (f"={at['hours_p90_planned']}*{at['hours_p50']}/{at['hours_planned']}", FIGURE, entry.hours.p90),
         "gpu_hours": (f"={at['hours_p50']}*{at['gpus']}", FIGURE, entry.gpu_hours),
         "machine_hours": (
-            f"={at['machine_hours_p50']}*{at['hours_p50']}/{at['hours_planned']}/utilisation*{at['nodes']}",
+            f"={machine_hours('p50')}*{at['nodes']}",
             FIGURE,
             row.billed[1] * entry.nodes,
         ),
@@ -104,8 +117,11 @@ def write_prices(book: Book, sheet: Any, rows: list[PlanRow]) -> None:
     titles = ["rank", "cloud", "region", "zone", "instance_type", "market", "usd_per_hour_instance", "state",
               "observed_at_utc", "age_hours", "source", "link"]  # fmt: skip
     book.head(sheet, titles, rows=len(rows))
-    sheet.set_column(0, 9, 14)
-    sheet.set_column(10, 11, 60)
+    sheet.set_column(0, 9, 13)
+    sheet.set_column(4, 4, 28)
+    sheet.set_column(8, 8, 18)
+    sheet.set_column(10, 10, 70)
+    sheet.set_column(11, 11, 8)
     for place, row in enumerate(rows, start=1):
         entry, price = row.entry, row.entry.price
         texts = (entry.rank, entry.cloud, entry.region, entry.zone, entry.instance_type, entry.market.value)
@@ -120,7 +136,7 @@ def write_prices(book: Book, sheet: Any, rows: list[PlanRow]) -> None:
         book.put(sheet, place, 10, price.source)
         found = LINK.search(price.source or "")
         if found is not None and "*" not in found[3]:
-            sheet.write_url(place, 11, f"https://github.com/{found[1]}/blob/{found[2]}/{found[3]}")
+            sheet.write_url(place, 11, f"https://github.com/{found[1]}/blob/{found[2]}/{found[3]}", string="open")
 
 
 def write_memory(book: Book, sheet: Any, rows: list[PlanRow]) -> None:
@@ -135,9 +151,10 @@ def write_memory(book: Book, sheet: Any, rows: list[PlanRow]) -> None:
         "left_gib",
         "fits",
     ]
-    book.head(sheet, titles, rows=len(rows))
+    book.head(sheet, titles, rows=len(rows), still=2)
     sheet.set_column(0, len(titles) - 1, 13)
-    sheet.set_column(1, 1, 24)
+    sheet.set_column(0, 0, 6)
+    sheet.set_column(1, 1, 28)
     number = book.format(MONEY)
     for place, row in enumerate(rows, start=1):
         memory = row.entry.memory_gib
@@ -170,9 +187,10 @@ def write_breakdown(book: Book, sheet: Any, rows: list[PlanRow]) -> None:
     titles = ["rank", "instance_type", "bound_by", "mfu"]
     for (group, unit, _, _), known in zip(GROUPS, names, strict=True):
         titles += [f"{name}_{unit}" for name in known] + [f"{group}_{unit}"]
-    book.head(sheet, titles, rows=len(rows))
-    sheet.set_column(0, len(titles) - 1, 14)
-    sheet.set_column(1, 1, 24)
+    book.head(sheet, titles, rows=len(rows), still=2)
+    sheet.set_column(0, len(titles) - 1, 13)
+    sheet.set_column(0, 0, 6)
+    sheet.set_column(1, 1, 28)
     number = book.format(FIGURE)
     for place, row in enumerate(rows, start=1):
         entry = row.entry
@@ -195,7 +213,9 @@ def write_pareto(book: Book, sheet: Any, document: PlanDocument) -> None:
     """The exact front of time against cost over all plans that satisfy the request."""
     titles = ["hours", "cost_usd", "cloud", "region", "instance_type", "market", "nodes", "gpu", "gpus"]
     book.head(sheet, titles, rows=len(document.frontier))
-    sheet.set_column(0, len(titles) - 1, 16)
+    sheet.set_column(0, len(titles) - 1, 12)
+    sheet.set_column(4, 4, 28)
+    sheet.set_column(7, 7, 26)
     for place, point in enumerate(document.frontier, start=1):
         book.put(sheet, place, 0, point.hours, book.format(FIGURE))
         book.put(sheet, place, 1, point.cost_usd, book.format(MONEY))
@@ -222,10 +242,15 @@ def pareto_chart(book: Book, document: PlanDocument) -> Any:
                 "marker": {"type": "diamond", "size": 7},
             }
         )
-    chart.set_title({"name": "Time against cost"})
-    chart.set_x_axis({"name": "hours (p50)", "log_base": 10 if _wide([p.hours for p in document.frontier]) else None})
-    chart.set_y_axis({"name": "USD (p50)", "num_format": "#,##0"})
-    chart.set_size({"width": 640, "height": 400})
+    quiet = {"major_gridlines": {"visible": True, "line": {"color": "#E5E5E5"}}, "name_font": {"bold": False}}
+    chart.set_title({"name": "Time against cost", "name_font": {"size": 12, "color": "#1F4E78"}})
+    wide = {"hours": [p.hours for p in document.frontier], "cost": [p.cost_usd for p in document.frontier]}
+    chart.set_x_axis({"name": "hours (p50)", "log_base": 10 if _wide(wide["hours"]) else None, **quiet})
+    chart.set_y_axis(
+        {"name": "USD (p50)", "num_format": "#,##0.##", "log_base": 10 if _wide(wide["cost"]) else None, **quiet}
+    )
+    chart.set_legend({"position": "bottom"})
+    chart.set_size({"width": 620, "height": 340})
     return chart
 
 
@@ -241,6 +266,8 @@ def write_focus(book: Book, sheet: Any, rows: list[PlanRow]) -> None:
               "BillingCurrency"]  # fmt: skip
     book.head(sheet, titles, rows=len(rows))
     sheet.set_column(0, len(titles) - 1, 17)
+    sheet.set_column(2, 3, 28)
+    sheet.set_column(7, 7, 34)
     for place, row in enumerate(rows, start=1):
         entry, n = row.entry, place + 1
         texts = (PROVIDERS.get(entry.cloud, entry.cloud), "Compute", SERVICES.get(entry.cloud, entry.cloud),

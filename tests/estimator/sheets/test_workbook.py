@@ -19,6 +19,8 @@ from estimator.documents import PlanDocument
 from estimator.sheets.answers import Market
 from estimator.sheets.workbook import plan_workbook
 from estimator.sheets.workbook_tables import PLANS
+from pricing.offers import current_offers
+from pricing.sources.overrides_file import overrides
 
 from .conftest import NOW, Office
 
@@ -29,6 +31,7 @@ OWN = {"own": [{"name": "@lab", "gpu": "RTX-4090", "gpus_per_node": 8, "usd_per_
 CASES: dict[str, dict[str, Any]] = {
     "tokens": LORA,
     "spot and own": LORA | OWN | {"constraints": {"markets": ["spot", "own"]}},
+    "euros": LORA | {"bill": {"currency": "EUR=0.92", "tax_percent": 19}},
     "images, tax and attempts": {"model": "resnet50", "images": 1281167, "epochs": 90, "method": "pretrain", **BILL},
 }
 
@@ -97,6 +100,10 @@ def test_recalculated_totals_are_those_of_the_document(
     cheapest = min(document.plans, key=lambda entry: entry.cost_usd.p50 if entry.cost_usd else 0.0)
     assert cheapest.cost_usd is not None
     assert book["Summary"]["B4"].value == pytest.approx(cheapest.cost_usd.p50, rel=1e-6, abs=1e-9)
+    money = cheapest.converted
+    if money is not None and money.cost is not None:
+        assert book["Summary"]["A5"].value == "Cost, EUR (p50)"
+        assert book["Summary"]["B5"].value == pytest.approx(money.cost.p50, rel=1e-6)
     for entry, memory, parts in zip(document.plans, rows(book, "Memory"), rows(book, "Breakdown"), strict=True):
         assert memory["used_gib"] == pytest.approx(entry.memory_gib.used, rel=1e-6)
         assert parts["step_ms"] == pytest.approx(entry.step_ms, rel=1e-6)
@@ -139,6 +146,26 @@ def test_the_medians_of_a_whole_run_follow_its_data_closely(market: Market, offi
         assert row["cost_usd_p50"] == pytest.approx(entry.cost_usd.p50, rel=0.03)
 
 
+BLOCKS = {
+    "blocks": [
+        {"name": "October", "cloud": "aws", "instance_types": ["p5.48xlarge"], "term": "3d", "upfront_usd": 2500}
+    ]
+}
+
+
+def test_a_prepaid_block_is_paid_whole_also_when_the_data_grows(office: Office, tmp_path: Path) -> None:
+    offers = current_offers(now=NOW, overrides=overrides({"blocks": [BLOCK]}))
+    request = {"model": "llama2-7b", "tokens": "15B", "constraints": {"gpus": ["H100:8"], "markets": ["block"]}}
+    document, more = (plan(Workload(**request | {"tokens": t}), offers=offers, now=NOW) for t in ("15B", "30B"))
+    (entry,), (longer,) = document.plans, more.plans
+    assert entry.cost_usd is not None
+    assert longer.cost_usd is not None
+    assert entry.hours.p50 < 72 < longer.hours.p50
+    book = calculated(change(plan_workbook(document), amount=30e9), office, tmp_path)
+    assert rows(book)[0]["cost_usd_p50"] == pytest.approx(longer.cost_usd.p50, rel=1e-3)
+    compare(openpyxl.load_workbook(io.BytesIO(plan_workbook(document)), data_only=True), document)
+
+
 def test_a_discount_and_idle_machines_change_the_cost_alone(market: Market, office: Office, tmp_path: Path) -> None:
     document = planned(LORA, market)
     book = calculated(change(plan_workbook(document), discount=0.2, utilisation=0.5), office, tmp_path)
@@ -160,7 +187,7 @@ def test_it_can_be_presented(market: Market) -> None:
     assert book.sheetnames == TABS
     plans = book["Plans"]
     assert [cell.value for cell in plans[1]] == list(PLANS)
-    assert plans.freeze_panes == "A2"
+    assert plans.freeze_panes == "E2"
     assert plans.auto_filter.ref is not None
     assert plans["T2"].value.startswith("=")
     assert plans["T2"].number_format == "#,##0.00"
@@ -168,7 +195,9 @@ def test_it_can_be_presented(market: Market) -> None:
     assert [name for name in zipfile.ZipFile(io.BytesIO(data)).namelist() if "charts/chart" in name]
     prices = rows(book, "Prices")
     assert prices[0]["source"] == document.plans[0].price.source
-    assert any(str(row["link"]).startswith("https://github.com/") for row in prices)
+    links = [cell.hyperlink.target for cell in book["Prices"]["L"] if cell.hyperlink]
+    assert links
+    assert all(link.startswith("https://github.com/") for link in links)
 
 
 def test_values_can_be_read_without_calculating(market: Market) -> None:
