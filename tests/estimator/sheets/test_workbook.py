@@ -146,11 +146,7 @@ def test_the_medians_of_a_whole_run_follow_its_data_closely(market: Market, offi
         assert row["cost_usd_p50"] == pytest.approx(entry.cost_usd.p50, rel=0.03)
 
 
-BLOCKS = {
-    "blocks": [
-        {"name": "October", "cloud": "aws", "instance_types": ["p5.48xlarge"], "term": "3d", "upfront_usd": 2500}
-    ]
-}
+BLOCK = {"name": "October", "cloud": "aws", "instance_types": ["p5.48xlarge"], "term": "3d", "upfront_usd": 2500}
 
 
 def test_a_prepaid_block_is_paid_whole_also_when_the_data_grows(office: Office, tmp_path: Path) -> None:
