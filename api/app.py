@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,6 +22,7 @@ from api.limits import BodyLimit
 from api.market import Prices
 from api.market_metrics import MarketMetrics
 from api.openapi import described
+from api.plan_cache import Plans
 from api.planners import Planners
 from api.problems import Problem
 from api.rates import Rates
@@ -29,6 +31,7 @@ from api.routes import catalogue, cells, health, history, manual, page, plan, sc
 from api.settings import Settings, from_environment
 from api.shared import shared_of
 from api.tracing import Traced, tracing_of
+from api.warmup import warm
 from benchmarks_db.errors import EstimatorError
 from pricing.store import Store
 
@@ -52,10 +55,14 @@ class Application(FastAPI):
         return self.openapi_schema
 
 
+MOST_WARMING = 10.0  # seconds; then requests are served while it goes on
+
+
 @asynccontextmanager
 async def _life(app: FastAPI) -> AsyncIterator[None]:
-    """Keep prices fresh while serving, let go of everything at the end."""
+    """Be warm before the first request, keep prices fresh while serving, let go of everything at the end."""
     settings: Settings = app.state.settings
+    await asyncio.wait({asyncio.ensure_future(asyncio.to_thread(warm, app))}, timeout=MOST_WARMING)
     refresher = Refresher(settings) if settings.refresh_minutes and not settings.offline else None
     if refresher is not None:
         refresher.start()
@@ -82,6 +89,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     app.state.settings = configured
     app.state.prices = Prices(configured)
+    app.state.plans = Plans(app.state.prices)
     app.state.market_metrics = MarketMetrics(app.state.prices, configured.clock)
     app.state.shared = shared_of(configured.redis_url.get_secret_value() if configured.redis_url else None)
     app.state.tracing = tracing_of(configured.tracing)

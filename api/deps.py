@@ -9,6 +9,7 @@ from fastapi import Depends, HTTPException, Request
 from pydantic import AfterValidator
 
 from api.market import Prices
+from api.plan_cache import Plans
 from api.planners import Planners
 from api.settings import Settings
 from benchmarks_db.errors import WorkloadError
@@ -78,6 +79,11 @@ async def _prices(request: Request) -> Prices:
     return prices
 
 
+async def _plans(request: Request) -> Plans:
+    plans: Plans = request.app.state.plans
+    return plans
+
+
 async def _now(settings: Annotated[Settings, Depends(_settings)]) -> datetime:
     return settings.clock()
 
@@ -87,3 +93,4 @@ Configured = Annotated[Settings, Depends(_settings)]
 Now = Annotated[datetime, Depends(_now)]
 Priced = Annotated[Prices, Depends(_prices)]
 Heavy = Annotated[Planners, Depends(_planners)]
+Remembered = Annotated[Plans, Depends(_plans)]

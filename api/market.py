@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from pricing.store_queries import Current
 
 LOOK_SHARE = 10.0  # reading a large store takes long: at most a tenth of the time is spent on it
-SAME_MOMENT = 60.0  # seconds of the clock: ages and states of prices are those of this moment, not of another one
+EARLIER, LATER = (
+    60.0,
+    900.0,
+)  # seconds: offers looked at so long before or after a request began are those of its moment
 
 
 class Prices:
@@ -83,7 +86,7 @@ class Prices:
     def _seen(self, now: datetime, accelerators: Accelerators) -> tuple[Market | None, bool]:
         """The market as last looked at, if that was about now, and whether it need not be looked at again."""
         until, moment, market = self._markets.get(accelerators, (0.0, now, None))
-        if abs((now - moment).total_seconds()) > SAME_MOMENT:
+        if not -LATER <= (now - moment).total_seconds() <= EARLIER:
             return None, False
         return market, self._clock() < until
 

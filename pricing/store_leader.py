@@ -38,8 +38,11 @@ def leadership(store: Store) -> Iterator[bool]:
 
 @contextmanager
 def _of_file(store: Store) -> Iterator[bool]:
-    from filelock import FileLock, Timeout
-
+    try:
+        from filelock import FileLock, Timeout
+    except ImportError:
+        words = "choosing who refreshes needs the extra: pip install 'gpu-cost-estimator[server]'"
+        raise StoreError(words, field="--if-due") from None
     assert store.path is not None
     lock = FileLock(store.path.with_name(f"{store.path.name}.refreshing"))
     try:

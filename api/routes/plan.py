@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from functools import cache
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import StreamingResponse
 
 from api import examples
 from api.batches import BatchIn, BatchItem, BatchOut, items
-from api.deps import Asked, Configured, Heavy, Now, Priced, only_json
+from api.deps import Asked, Configured, Heavy, Now, Priced, Remembered, only_json
 from api.predictions import RowsIn, RowsOut
 from api.streams import LEFT, LINES, UNCACHED, Steps, answered, wants, while_there
-from estimator import Workload, estimate, plan
+from estimator import Workload, estimate
 from estimator.documents import EstimateDocument, PlanDocument
 from estimator.rows.predict import predict_rows
 
@@ -22,14 +21,14 @@ router = APIRouter(prefix="/v1", tags=["plan"], dependencies=[Depends(only_json)
 
 
 @router.post("/plan", operation_id="plan", response_model=PlanDocument, openapi_extra=examples.PLAN)
-async def post_plan(request: Request, asked: Asked, prices: Priced, now: Now, heavy: Heavy) -> Response:
+async def post_plan(request: Request, asked: Asked, plans: Remembered, now: Now, heavy: Heavy) -> Response:
     """Ranked plans over every cloud and your own machines; `plans` is empty and `binding` set where nothing fits.
 
     With `Accept: text/event-stream` the answer comes as events: `progress`, then `result` or `problem`.
     """
 
     def planned(steps: Steps) -> PlanDocument:
-        return plan(asked, offers=prices.table(now, asked.constraints.accelerators), now=now, told=steps)
+        return plans.planned(asked, now, steps)
 
     return await answered(request, heavy, planned)
 
@@ -47,14 +46,15 @@ async def post_estimate(request: Request, asked: Asked, prices: Priced, now: Now
     """
 
     def estimated(steps: Steps) -> EstimateDocument:
-        return estimate(asked, offers=prices.table(now, asked.constraints.accelerators), now=now, told=steps)
+        offers = prices.table(now, asked.constraints.accelerators)
+        return estimate(asked, offers=offers, now=now, measured=prices.measured(now), told=steps)
 
     return await answered(request, heavy, estimated)
 
 
 @router.post("/batch", operation_id="batch", response_model=BatchOut, openapi_extra=examples.BATCH)
 async def post_batch(
-    request: Request, asked: BatchIn, prices: Priced, now: Now, heavy: Heavy, settings: Configured
+    request: Request, asked: BatchIn, plans: Remembered, now: Now, heavy: Heavy, settings: Configured
 ) -> Response:
     """A plan, or the problem, of each of many workloads, in order.
 
@@ -62,10 +62,8 @@ async def post_batch(
     """
     asked.check(settings.max_batch)
 
-    market = cache(lambda kinds: prices.table(now, kinds))  # one look at the prices for the whole batch
-
     def planned(workload: Workload, steps: Steps) -> PlanDocument:
-        return plan(workload, offers=market(workload.constraints.accelerators), now=now, told=steps)
+        return plans.planned(workload, now, steps)
 
     def answers(seconds: float) -> AsyncIterator[BatchItem]:
         return items(asked, heavy, planned, seconds, request.url.path)

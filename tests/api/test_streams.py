@@ -54,7 +54,7 @@ def test_a_failure_in_a_stream_is_an_event_with_its_problem(client: TestClient) 
 
 
 def test_an_answer_that_takes_too_long_is_503_and_says_what_helps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("api.routes.plan.plan", lambda *_, **__: time.sleep(0.5))
+    monkeypatch.setattr("api.plan_cache.plan", lambda *_, **__: time.sleep(0.5))
     app = create_app(Settings(now=NOW, offline=True, request_seconds=0.1))
     client = TestClient(app, raise_server_exceptions=False)
     answer = client.post("/v1/plan", json=LORA)
@@ -94,8 +94,9 @@ def test_the_stages_of_a_plan_are_told_while_it_is_made(client: TestClient, monk
 
         return plan(*asked, told=heard, **given)
 
-    monkeypatch.setattr("api.routes.plan.plan", slowly)
-    answer = client.post("/v1/plan", json=LORA, headers={"accept": "text/event-stream"})
+    monkeypatch.setattr("api.plan_cache.plan", slowly)
+    new = LORA | {"tokens": "51M"}  # what was asked before is answered from memory
+    answer = client.post("/v1/plan", json=new, headers={"accept": "text/event-stream"})
     *progress, (kind, _) = events(answer.text)
     stages = [told["stage"] for _, told in progress if told["stage"] in STAGES]
     assert stages == [stage for stage in STAGES if stage != "estimates"]
@@ -134,7 +135,7 @@ class Endless:
 )
 def test_a_client_that_hangs_up_stops_the_work(path: str, accept: str, monkeypatch: pytest.MonkeyPatch) -> None:
     endless = Endless()
-    monkeypatch.setattr("api.routes.plan.plan", endless)
+    monkeypatch.setattr("api.plan_cache.plan", endless)
     body = json.dumps(LORA if path == "plan" else {"workloads": [LORA, LORA]}).encode()
     head = (
         f"POST /v1/{path} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\n"
@@ -149,7 +150,7 @@ def test_a_client_that_hangs_up_stops_the_work(path: str, accept: str, monkeypat
 
 def test_work_whose_time_is_up_stops_at_its_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
     endless = Endless()
-    monkeypatch.setattr("api.routes.plan.plan", endless)
+    monkeypatch.setattr("api.plan_cache.plan", endless)
     client = TestClient(create_app(Settings(now=NOW, offline=True, request_seconds=0.1)), raise_server_exceptions=False)
     assert problem(client.post("/v1/plan", json=LORA))["status"] == 503
     assert endless.stopped.wait(10)
@@ -203,7 +204,7 @@ def test_a_batch_names_no_files_and_has_a_limit(client: TestClient) -> None:
 
 
 def test_what_a_batch_does_not_reach_in_time_is_said_item_by_item(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("api.routes.plan.plan", lambda *_, **__: time.sleep(0.2))
+    monkeypatch.setattr("api.plan_cache.plan", lambda *_, **__: time.sleep(0.2))
     client = TestClient(create_app(Settings(now=NOW, offline=True, request_seconds=0.1)), raise_server_exceptions=False)
     document = client.post("/v1/batch", json={"workloads": [LORA] * 3}).json()
     assert [item["problem"]["type"].rpartition(":")[2] for item in document["results"]] == ["time-budget"] * 3
