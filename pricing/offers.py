@@ -358,13 +358,10 @@ class FetchedOffers(Protocol):
     """What `current_offers` needs of a store (`pricing.store.Store` is one)."""
 
     def current_table(self, *, now: datetime, freshness: Freshness) -> tuple[OfferTable, set[tuple[str, str, str]]]:
-        """The fetched offers that are current, and every (cloud, region, market) that has been fetched."""
+        """The current fetched offers with their reclaim statistics, and every (cloud, region, market) fetched."""
 
     def table_as_of(self, moment: datetime, *, freshness: Freshness) -> tuple[OfferTable, set[tuple[str, str, str]]]:
         """The same as it was known at a moment."""
-
-    def interruptions(self) -> Mapping[tuple[str, str, str], InterruptionFact]:
-        """Reclaim statistics of spot machines, by (cloud, region, instance type)."""
 
 
 def current_offers(
@@ -398,7 +395,6 @@ def current_offers(
             fetched, scopes = store.current_table(now=now, freshness=freshness)
         else:
             fetched, scopes = store.table_as_of(as_of, freshness=freshness)
-        table = replace(table, reclaims=store.interruptions() if as_of is None else {})
         if scopes:
             table = concatenate([_without(table, scopes), replace(fetched, warnings=_stale(fetched, now, freshness))])
     if overrides is not None:

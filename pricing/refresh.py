@@ -162,11 +162,12 @@ def refresh(
     ]
     judging = partial(_judge, limits=limits, accept_suspect=accept_suspect)
     writer = _Writer(store, wanted, judging, settings.clock, outcomes)
-    for done, (scope, results) in enumerate(_fetched(jobs, settings, workers), start=1):
-        writer.take(scope, results)
-        if on_progress:
-            on_progress(done, len(jobs), scope.name)
-    store.repack()
+    with store.engine().connect():  # held open: whoever closes an SQLite file last writes its log into it
+        for done, (scope, results) in enumerate(_fetched(jobs, settings, workers), start=1):
+            writer.take(scope, results)
+            if on_progress:
+                on_progress(done, len(jobs), scope.name)
+        store.repack()
     summary = Summary(
         started,
         settings.clock(),

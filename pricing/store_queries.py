@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -65,13 +65,9 @@ class Current:
     shapes: tuple[InstanceType, ...]
     reclaims: Mapping[tuple[str, str, str], InterruptionFact]
 
-    def interruptions(self) -> Mapping[tuple[str, str, str], InterruptionFact]:
-        """Reclaim statistics of spot machines."""
-        return self.reclaims
-
     def current_table(self, *, now: datetime, freshness: Freshness) -> tuple[OfferTable, Scopes]:
         """The offers, aged to `now`, and which (cloud, region, market) these are."""
-        table = _table(self.scopes, self.rows, self.shapes, now, freshness)
+        table = replace(_table(self.scopes, self.rows, self.shapes, now, freshness), reclaims=self.reclaims)
         return table, {(s[1], s[2], s[3]) for s in self.scopes}
 
 
