@@ -125,11 +125,36 @@ def plan_text(document: Row, how: str, here: Settings, *, explain: bool) -> str:
         parts.append(f"No plan satisfies the request; binding: {document['binding'] or 'unknown'}.")
         parts.append(_bullets("What would help", document["hints"]))
     parts.append(_bullets("What more would buy", document["tradeoffs"]))
+    parts.append(_policies(document))
     parts.append(remarks(document, plans))
     if document["rejected"]:
         counted = ", ".join(f"{reason} {number:,}" for reason, number in document["rejected"].items())
         parts.append(f"Rejected: {counted}")
     return "\n\n".join(part for part in parts if part)
+
+
+_POLICIES = {"wait": "wait for spot machines again", "on-demand": "on demand from the start"}
+
+
+def _policies(document: Row) -> str:
+    """What to do about interruptions of the best spot plan shown, cheapest in expectation first."""
+    cases = sorted(document["policies"], key=lambda case: float(case["expected_cost_usd"]))
+    if len(cases) < 2:
+        return ""
+    rank = next(entry["rank"] for entry in document["plans"] if entry["market"] == "spot")
+    lines = []
+    for case in cases:
+        name = _POLICIES.get(case["policy"])
+        if name is None:
+            number = case["policy"].rpartition("-")[2]
+            name = f"on demand after {number} interruption{'' if number == '1' else 's'}"
+        chance = case["probability_deadline"]
+        lines.append(
+            f"{name}: ${usd(case['expected_cost_usd'])} expected, {hours(case['hours']['p50'])} "
+            f"({hours(case['hours']['p10'])} to {hours(case['hours']['p90'])})"
+            + ("" if chance is None else f", in time {_percent(chance)}")
+        )
+    return _bullets(f"When its spot machines are taken (plan {rank})", lines)
 
 
 def _converted(entries: list[Any]) -> tuple[Column, ...]:
@@ -169,7 +194,7 @@ def estimate_text(document: Row, how: str, here: Settings, *, explain: bool) -> 
         if explain:
             parts += [derivation(entry) for entry in entries]
     parts.append(_bullets("Not possible", [f"{name}: {reason}" for name, reason in document["rejected"].items()]))
-    parts.append(_bullets("What would help", document["hints"]) if not entries else "")
+    parts.append(_bullets("What would help", document["hints"]))
     parts.append(remarks(document, entries))
     return "\n\n".join(part for part in parts if part)
 

@@ -17,7 +17,7 @@ from estimator.job import Job, job_of
 from estimator.planning.evidence import Measured
 from estimator.planning.explain import explained
 from estimator.planning.formats import every_format, formats_of
-from estimator.planning.offered import GpuFilter, offered
+from estimator.planning.offered import GpuFilter, gpu_filter, offered
 from estimator.planning.planner import market_of
 from estimator.planning.present import echo, entry_of
 from estimator.planning.repair import way_out
@@ -70,6 +70,7 @@ def estimate(
     for text in asked:
         told("estimates", len(entries) + len(rejected), len(asked) + len(workload.own))
         name, count = split_gpu(text)
+        gpu_filter([name])  # refuses what is no GPU
         match = resolve_gpu(name)
         if match.loose:
             others = ", ".join(match.alternatives)

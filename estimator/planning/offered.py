@@ -12,13 +12,15 @@ from operator import contains, eq
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks_db.errors import UnknownName
+from benchmarks_db.errors import UnknownName, WorkloadError
 from benchmarks_db.gpus import resolve_gpu
 from estimator.request.sections import Constraints, Quota, split_gpu
 from pricing.offers import Market, OfferTable, PriceState
 from pricing.regions import region_filter, resolve_cloud
 
 Mask = NDArray[np.bool_]
+
+NO_GPU = ("cpu", "cpus", "none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ def gpu_filter(asked: Sequence[str] | None) -> GpuFilter:
     warnings = []
     for text in asked or ():
         name, count = split_gpu(text)
+        if name.casefold() in NO_GPU:
+            raise WorkloadError("training on CPUs is not planned", field="gpus", value=text, nearest=("T4", "L4"))
         match = resolve_gpu(name)
         fits = (match.gpu.name, *match.alternatives)
         if match.loose:

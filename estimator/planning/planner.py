@@ -107,8 +107,9 @@ def plan(
             update={"rejected": dict(rejected), "binding": reason, "hints": hints, "closest": nearest}
         )
 
-    ways, overflowing = _without_overflow(ways)
-    rejected = rejected + Counter({"memory": overflowing} if overflowing else {})
+    for reason, leave_out in (("memory", _overflowing), ("interruptions", _hopeless)):
+        ways, gone = _without(ways, leave_out(ways))
+        rejected = rejected + Counter({reason: gone} if gone else {})
     kept, dropped, binding, hint = _within_limits(ways, workload.constraints)
     rejected = rejected + dropped
     if binding is not None:
@@ -147,13 +148,25 @@ def market_of(workload: Workload, offers: OfferTable | None, now: datetime) -> O
     return offers
 
 
-def _without_overflow(ways: Ways) -> tuple[Ways, int]:
-    """Leave out what is expected to run out of memory (tight, above capacity), unless nothing else is left."""
+HOPELESS = 10.0
+
+
+def _overflowing(ways: Ways) -> Mask:
+    """What is expected to run out of memory: tight, and above the capacity."""
     used, capacity = np.atleast_1d(ways.best.memory.used), np.asarray(ways.best.hardware.capacity_gib, float)
-    over = (used > capacity)[ways.found]
-    if over.all() or not over.any():
+    return np.asarray((used > capacity)[ways.found], dtype=bool)
+
+
+def _hopeless(ways: Ways) -> Mask:
+    """What interruptions hardly let come to an end: one run in ten takes more than `HOPELESS` times what it would."""
+    return np.asarray(ways.outcome.hours_p90 > HOPELESS * ways.outcome.undisturbed_p90, dtype=bool)
+
+
+def _without(ways: Ways, leave_out: Mask) -> tuple[Ways, int]:
+    """The ways that are not to be left out, and how many are gone; all of them where nothing else is left."""
+    if leave_out.all() or not leave_out.any():
         return ways, 0
-    return ways.select(~over), int(over.sum())
+    return ways.select(~leave_out), int(leave_out.sum())
 
 
 # --- what the limits leave -----------------------------------------------------------------------------------------
@@ -292,15 +305,15 @@ def tradeoffs_of(ways: Ways, kept: Mask) -> list[str]:
     if len(cheaper):
         row = int(cheaper[np.argmin(ways.hours[cheaper])])
         words.append(
-            f"{ways.hours[row] - hours:.1f} more hours save ${cost - ways.cost[row]:,.2f}: {_name(ways, row)}, "
-            f"{ways.hours[row]:.1f} h and ${ways.cost[row]:,.2f}"
+            f"{ways.hours[row] - hours:,.1f} more hours save ${cost - ways.cost[row]:,.2f}: {_name(ways, row)}, "
+            f"{ways.hours[row]:,.1f} h and ${ways.cost[row]:,.2f}"
         )
     faster = front[(ways.hours[front] < hours * 0.8) & (ways.cost[front] > cost)]
     if len(faster):
         row = int(faster[np.argmin(ways.cost[faster])])
         words.append(
-            f"${ways.cost[row] - cost:,.2f} more save {hours - ways.hours[row]:.1f} hours: {_name(ways, row)}, "
-            f"{ways.hours[row]:.1f} h and ${ways.cost[row]:,.2f}"
+            f"${ways.cost[row] - cost:,.2f} more save {hours - ways.hours[row]:,.1f} hours: {_name(ways, row)}, "
+            f"{ways.hours[row]:,.1f} h and ${ways.cost[row]:,.2f}"
         )
     return words
 

@@ -37,6 +37,7 @@ from pricing.offers import Market, Offer, PriceState
 
 TERMS = ("compute", "memory", "launch", "communication", "pipeline", "input")
 OLD_PRICE_DAYS = 45
+LONG_DAYS = 90
 
 _SHARDINGS = (ShardingKind.DDP, ShardingKind.ZERO1, ShardingKind.ZERO2, ShardingKind.ZERO3)
 _RECOMPUTES = {
@@ -336,6 +337,8 @@ def cautions(job: Job, ways: Ways, row: int, offer: Offer, price: PriceDocument)
     if dearer := _dearer_than_on_demand(ways, row, offer):
         notes.append(dearer)
     limits = job.workload.constraints
+    if limits.deadline is None and ways.hours[row] > LONG_DAYS * 24.0:
+        notes.append(f"it takes longer than {LONG_DAYS} days: a deadline would ask for more machines at once")
     chance = ways.outcome.meets_deadline[row]
     if limits.deadline is not None and chance < 0.9:
         notes.append(f"meets the deadline with a probability of {chance:.0%}")

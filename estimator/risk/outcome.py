@@ -102,6 +102,7 @@ class Outcome:
     cost_mean: Floats
     interruptions: Floats  # expected
     lost: Floats  # hours, expected: work done again, waiting, restarts
+    undisturbed_p90: Floats  # hours in nine of ten runs, were nothing interrupted
     interval: Floats  # hours between checkpoints; inf: none but the last
     checkpoints: Floats  # hours, typical
     evaluation: Floats  # hours, typical
@@ -170,7 +171,8 @@ def _outcome(plain: Plain, deadline: float | None, budget: float | None, paths: 
     lost = by_quantile(moments, draw.lost)
     idle = np.where(moments.hours > SMALL, lost * moments.count * waiting / np.maximum(moments.hours, SMALL), 0.0)
 
-    hours = start + staged + work + saving + lost
+    calm = start + staged + work + saving
+    hours = calm + lost
     blocks = np.ceil(hours / plain.term) * plain.term
     paid = np.where(np.isfinite(plain.term), blocks, billed_hours(hours - idle, plain.own))
     price = plain.usd_per_hour * log_normal(plain.price.low, plain.price.middle, plain.price.high, draw.price)
@@ -204,7 +206,8 @@ def _outcome(plain: Plain, deadline: float | None, budget: float | None, paths: 
         cost_p90=cost_q[2],
         cost_mean=cost.mean(axis=0),
         interruptions=interruptions,
-        lost=np.maximum(hours.mean(axis=0) - (start + staged + work + saving).mean(axis=0), 0.0),
+        lost=np.maximum(hours.mean(axis=0) - calm.mean(axis=0), 0.0),
+        undisturbed_p90=_quantiles(calm)[2],
         interval=interval,
         checkpoints=checkpoint_hours(typical_work, interval, plain.write),
         evaluation=plain.training * plain.evaluation.typical,
