@@ -18,15 +18,15 @@ from typing import Any, TypeVar
 
 from fastapi import FastAPI
 
+from api import metrics
 from api.market import Prices
 from api.planners import out_of_time
 from api.problems import Refusal
 from api.settings import Settings
 from estimator.request.fields import Accelerators
-from estimator.sheets.answers import Answer, Answers, Market, Question, market_at
+from estimator.sheets.answers import Answer, Answers, Market, Question
 
-LOOK_AGAIN_SECONDS = 2.0
-LOOK_SHARE = 10.0  # reading a large store takes long: at most a tenth of the time is spent on it
+LOOK_AGAIN_SECONDS = 1.0  # beside the time for which `Prices` uses what it has read
 MOST_WAITING = 2_000  # different questions
 Result = TypeVar("Result")
 
@@ -43,6 +43,7 @@ class SheetRoom:
         self._looking = Lock()
         self._under_way: dict[Hashable, Future[Any]] = {}
         self._markets: dict[Accelerators, tuple[float, Market]] = {}  # until when it counts as recent
+        self._histories = 0
 
     async def answer(self, question: Question, prices: Prices, now: datetime) -> Answer:
         """The answer to a question at the prices of this moment.
@@ -54,9 +55,11 @@ class SheetRoom:
         if market is None:
             market = await self._shared(kinds, partial(self.market, prices, now, kinds))
         known = self.answers.known(question, market)
+        metrics.looked_up("cells", known is not None)
         if known is not None:
             return known
-        return await self._shared((market.state, question), partial(self.answers.ask, question, market))
+        key = (market.state_for(question), question)
+        return await self._shared(key, partial(self.answers.ask, question, market))
 
     def recent(self, kinds: Accelerators) -> Market | None:
         """The market as it was looked at a moment ago."""
@@ -64,14 +67,15 @@ class SheetRoom:
         return market if self._clock() < until else None
 
     def market(self, prices: Prices, now: datetime, kinds: Accelerators) -> Market:
-        """The market of this moment, read from the store unless that was done a moment ago."""
+        """The market of this moment, with a team's measurements and the past of spot prices."""
         with self._looking:
             market = self.recent(kinds)
             if market is None:
-                began = self._clock()
-                market = market_at(prices.table(now, kinds), now)
-                ended = self._clock()
-                self._markets[kinds] = (ended + max(LOOK_AGAIN_SECONDS, LOOK_SHARE * (ended - began)), market)
+                _, before = self._markets.get(kinds, (0.0, None))
+                history = prices.history(now)
+                self._histories += before is not None and before.history is not history
+                market = prices.market(now, kinds).with_past(history, prices.measured(now), f"-{self._histories}")
+                self._markets[kinds] = (self._clock() + LOOK_AGAIN_SECONDS, market)
             return market
 
     async def _shared(self, key: Hashable, work: Callable[[], Result]) -> Result:

@@ -15,6 +15,7 @@ from api.routes.catalogue import OfferQuery
 from api.routes.cells import KEYS, Responses, flat_of, parameters, tagged
 from benchmarks_db.errors import WorkloadError
 from estimator import estimate, plan
+from estimator.documents import EstimateDocument, PlanDocument
 from estimator.request.quantities import parse_bool
 from estimator.request.workload import Workload
 from estimator.sheets.answers import without_files
@@ -45,8 +46,12 @@ router = APIRouter(prefix="/v1", tags=["spreadsheets"])
 @router.get("/plan.csv", operation_id="plan_csv", response_class=Response, responses=CSV, openapi_extra=TABLE)
 async def get_plan_csv(request: Request, asked: Flat, bom: Bom, prices: Priced, now: Now, heavy: Heavy) -> Response:
     """The ranked plans as a table, one a line; the header alone, and `X-Binding`, where there is none."""
-    kinds = asked.constraints.accelerators
-    document = await heavy.run(lambda: plan(asked, offers=prices.table(now, kinds), now=now))
+
+    def planned() -> PlanDocument:
+        offers = prices.table(now, asked.constraints.accelerators)
+        return plan(asked, offers=offers, now=now, measured=prices.measured(now), history=prices.history(now))
+
+    document = await heavy.run(planned)
     why = {"x-binding": document.binding} if document.binding else {}
     return tagged(request, plan_csv(document, bom=bom), "text/csv", why)
 
@@ -60,8 +65,12 @@ async def get_plan_csv(request: Request, asked: Flat, bom: Bom, prices: Priced, 
 )
 async def get_estimate_csv(request: Request, asked: Flat, bom: Bom, prices: Priced, now: Now, heavy: Heavy) -> Response:
     """The workload on each GPU of `gpu` (`H100:8,A100-80GB:8`) as a table, in that order."""
-    kinds = asked.constraints.accelerators
-    document = await heavy.run(lambda: estimate(asked, offers=prices.table(now, kinds), now=now))
+
+    def estimated() -> EstimateDocument:
+        offers = prices.table(now, asked.constraints.accelerators)
+        return estimate(asked, offers=offers, now=now, measured=prices.measured(now))
+
+    document = await heavy.run(estimated)
     return tagged(request, estimate_csv(document, bom=bom), "text/csv")
 
 

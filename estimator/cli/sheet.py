@@ -6,13 +6,19 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from estimator.cli.errors import note
 from estimator.cli.flags import MaxAgeOption, OfflineOption, OverridesOption, surroundings
 from estimator.cli.offers import AsOfOption
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from estimator.cli.settings import Settings
+    from pricing.spot_history import SpotHistory
 
 app = typer.Typer(help="Fill a spreadsheet with plans, or start one.", no_args_is_help=True)
 
@@ -53,8 +59,8 @@ def fill(
     here = surroundings(offline=offline, overrides=overrides)
     now = date_of(as_of, "--as-of") if as_of else here.now
     offers = offers_of(here, as_of=as_of, max_age=max_age)
-    measured = _measured(here.data_dir)
-    filler = RowFiller(market_at(offers, now), Answers(measured), progress=_progress())
+    market = market_at(offers, now).with_past(_history(here, now), _measured(here.data_dir))
+    filler = RowFiller(market, Answers(), progress=_progress())
     options = FillOptions(sheet=sheet, header_row=header_row, mapping=mapping_of(map or ()))
     report = fill_file(source, output, options, filler)
     for words in report.notes:
@@ -80,6 +86,18 @@ def template(
         )
     write_bytes(output, template_workbook())
     note(f"written: {output}; fill it in, then: estimator sheet fill {output} -o {output}")
+
+
+def _history(here: Settings, now: datetime) -> SpotHistory | None:
+    """How spot prices moved, as far as the price database knows."""
+    from estimator.cli.prices_in_use import store_to_read
+
+    store = store_to_read(here)
+    if store is None:
+        return None
+    from pricing.spot_history import spot_history
+
+    return spot_history(store, now=now)
 
 
 def _measured(folder: Path) -> list[dict[str, str]]:

@@ -10,7 +10,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from threading import Lock
 
@@ -22,6 +22,7 @@ from estimator.request.workload import Workload, nested
 from estimator.sheets.values import CELL_VALUES, Value, values_of
 from estimator.terms import Verdict
 from pricing.offers import OfferTable
+from pricing.spot_history import SpotHistory
 
 MOST_KEPT = 8192
 Question = tuple[tuple[str, str], ...]
@@ -29,11 +30,23 @@ Question = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Market:
-    """The offers of a moment, and a name that changes when they do."""
+    """What plans of a moment rest on beside the request, and a name that changes when it does."""
 
     offers: OfferTable = field(repr=False)
     now: datetime
     state: str
+    history: SpotHistory | None = field(default=None, repr=False)  # how spot prices moved
+    history_state: str = ""
+    measured: Measured = field(default=(), repr=False)  # a team's measurements
+
+    def state_for(self, question: Question) -> str:
+        """The name of what the answer to a question rests on: the past of spot prices matters to spot plans alone."""
+        return self.state + self.history_state if asks_spot(question) else self.state
+
+    def with_past(self, history: SpotHistory | None, measured: Measured, history_state: str = "") -> Market:
+        """The same with the past of spot prices, which the caller names, and with measurements."""
+        told = hashlib.blake2b(repr(list(measured)).encode(), digest_size=8).hexdigest() if measured else ""
+        return replace(self, state=self.state + told, history=history, history_state=history_state, measured=measured)
 
 
 def market_at(offers: OfferTable, now: datetime) -> Market:
@@ -84,13 +97,16 @@ class Answers:
 
     def known(self, question: Question, market: Market) -> Answer | None:
         """The answer if it is at hand, without any work."""
+        key = (market.state_for(question), question)
         with self._lock:
-            future = self._kept.get((market.state, question))
+            future = self._kept.get(key)
+            if future is not None:
+                self._kept.move_to_end(key)
         return future.result() if future is not None and future.done() else None
 
     def ask(self, question: Question, market: Market) -> Answer:
         """The answer; who asks the same while it is worked out waits for it."""
-        key = (market.state, question)
+        key = (market.state_for(question), question)
         with self._lock:
             future = self._kept.get(key)
             mine = future is None
@@ -123,6 +139,11 @@ def question_of(flat: Mapping[str, object]) -> Question:
     if not {"market", "markets", "constraints.markets"} & given.keys():
         given["market"] = "on-demand,own" if "own" in given else "on-demand"
     return tuple(sorted(given.items()))
+
+
+def asks_spot(question: Question) -> bool:
+    """Whether spot plans are among those asked for."""
+    return any(key.rpartition(".")[2] in ("market", "markets") and "spot" in text for key, text in question)
 
 
 def _count_of_gpus(given: dict[str, str]) -> None:
@@ -159,7 +180,13 @@ def without_files(flat: Mapping[str, str]) -> None:
 def answered(question: Question, market: Market, measured: Measured) -> Answer:
     """Plan once. What is wrong with the question is part of the answer, as is what no plan satisfies."""
     try:
-        document = plan(workload_of(question), offers=market.offers, now=market.now, measured=measured)
+        document = plan(
+            workload_of(question),
+            offers=market.offers,
+            now=market.now,
+            measured=[*measured, *market.measured],
+            history=market.history if asks_spot(question) else None,
+        )
     except EstimatorError as error:
         return Answer({}, error)
     if document.plans:

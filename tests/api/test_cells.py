@@ -17,7 +17,7 @@ from httpx import ASGITransport, AsyncClient, Response
 from api.app import create_app
 from api.settings import Settings
 from api.sheet_room import LOOK_AGAIN_SECONDS, SheetRoom, room_of
-from estimator.sheets.answers import question_of
+from estimator.sheets.answers import market_at, question_of
 from estimator.sheets.values import CELL_VALUES
 from pricing.offers import current_offers
 
@@ -206,7 +206,9 @@ def test_a_changed_price_shows_once_the_market_is_looked_at_again(settings: Sett
     clock = [0.0]
     room = SheetRoom(settings, clock=lambda: clock[0])
     table = current_offers(now=NOW)
-    prices: Any = SimpleNamespace(table=lambda *_: table)
+    prices: Any = SimpleNamespace(
+        market=lambda *_: market_at(table, NOW), history=lambda _: None, measured=lambda _: []
+    )
 
     def hourly() -> float:
         return float(str(asyncio.run(room.answer(question_of(LORA), prices, NOW)).values["usd_per_hour"]))
