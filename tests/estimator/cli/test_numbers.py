@@ -54,6 +54,7 @@ def test_a_narrow_terminal_loses_spare_columns_first() -> None:
             offline=True,
             data_dir=Path(),
             database_url=None,
+            overrides=None,
             color=color,
             width=width,
             debug=False,
