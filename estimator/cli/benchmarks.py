@@ -284,6 +284,8 @@ def _evaluate_runs(format: str | None, output: Path | None) -> None:
         Column("p90 error %", lambda r: figure(r["p90_error_percent"]), right=True),
         Column("80% interval holds %", lambda r: figure(r["interval_holds_percent"]), right=True),
         Column("interval x/÷", lambda r: figure(r["interval_factor"]), right=True),
+        Column("with dollars", lambda r: str(r["dollar_runs"]), right=True),
+        Column("80% of dollars holds %", lambda r: figure(r["dollar_interval_holds_percent"]), right=True),
     )
     listing("runs", as_rows(evaluate_runs()), columns, format, output, False)
 

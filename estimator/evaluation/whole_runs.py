@@ -38,6 +38,7 @@ class Judged:
     apart: NDArray[np.str_]  # what is left out together
     weight: Floats
     residual: Floats
+    dollars: Floats  # the same of stated dollars, at the hourly price that the run states; NaN where it states none
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +52,14 @@ class RunScore:
     p90: float
     coverage: float  # share of runs inside the 80% interval
     width: float  # factor either way of that interval
+    dollar_runs: int  # of which the dollars and their hourly price are stated
+    dollar_coverage: float | None  # share of those inside the 80% interval of dollars
 
 
 def judged() -> Judged:
     """Every usable published run with hours or GPU-hours that our prediction can be held against."""
     table = [row for row in runs.load().rows() if row["quality"] == "ok"]
-    kinds, labs, groups, residuals = [], [], [], []
+    kinds, labs, groups, residuals, dollars = [], [], [], [], []
     for row, answer in zip(table, predict_runs(table), strict=True):
         stated, ours = row["gpu_hours"] or "", answer["predicted_gpu_hours_p50"]
         if not ours or not stated:
@@ -67,11 +70,14 @@ def judged() -> Judged:
         labs.append(lab)
         groups.append("|".join((lab, row["model"], row["gpu"], kind)))
         residuals.append(math.log(float(stated) / float(ours)) + math.log(overhead(kind).factor))
+        paid, planned = row.get("cost_usd") or "", answer["predicted_cost_usd_p50"]
+        known = bool(paid and planned and row.get("price_basis"))
+        dollars.append(math.log(float(paid) / float(planned) * overhead(kind).factor) if known else math.nan)
     count = {group: groups.count(group) for group in set(groups)}
     sources = {kind: len({lab for lab, k in zip(labs, kinds, strict=True) if k == kind}) for kind in set(kinds)}
     apart = [g if sources[k] < FEW_SOURCES else lab for g, k, lab in zip(groups, kinds, labs, strict=True)]
     weight = np.array([1.0 / count[group] for group in groups])
-    return Judged(np.array(kinds), np.array(apart), weight, np.array(residuals, float))
+    return Judged(np.array(kinds), np.array(apart), weight, np.array(residuals, float), np.array(dollars, float))
 
 
 def fitted(data: Judged, used: NDArray[np.bool_]) -> dict[str, tuple[float, float]]:
@@ -96,7 +102,7 @@ def fitted(data: Judged, used: NDArray[np.bool_]) -> dict[str, tuple[float, floa
 def evaluate_runs() -> list[RunScore]:
     """The table: each source (or group) judged by factors and intervals of the others."""
     data = judged()
-    error, inside, width = (np.zeros(len(data.residual)) for _ in range(3))
+    error, inside, width, paid_inside = (np.zeros(len(data.residual)) for _ in range(4))
     for one in sorted(set(data.apart.tolist())):
         out = data.apart == one
         known = fitted(data, ~out)
@@ -104,11 +110,13 @@ def evaluate_runs() -> list[RunScore]:
             middle, half = known[data.kind[i]]
             error[i] = data.residual[i] - middle
             inside[i], width[i] = abs(error[i]) <= half, half
-    return [_score(data, kind, error, inside, width) for kind in [*sorted(set(data.kind.tolist())), "all"]]
+            paid_inside[i] = abs(data.dollars[i] - middle) <= half
+    return [_score(data, kind, error, inside, width, paid_inside) for kind in [*sorted(set(data.kind.tolist())), "all"]]
 
 
-def _score(data: Judged, kind: str, error: Floats, inside: Floats, width: Floats) -> RunScore:
+def _score(data: Judged, kind: str, error: Floats, inside: Floats, width: Floats, paid_inside: Floats) -> RunScore:
     mine = np.ones(len(error), bool) if kind == "all" else data.kind == kind
+    paid = mine & np.isfinite(data.dollars)
     weight, off = data.weight[mine], np.abs(np.expm1(-error[mine]))
     return RunScore(
         kind=kind,
@@ -118,6 +126,8 @@ def _score(data: Judged, kind: str, error: Floats, inside: Floats, width: Floats
         p90=round(100 * weighted_quantile(off, weight, 0.9), 1),
         coverage=round(100 * float(np.average(inside[mine], weights=weight)), 1),
         width=round(float(np.exp(np.median(width[mine]))), 2),
+        dollar_runs=int(paid.sum()),
+        dollar_coverage=round(100 * float(paid_inside[paid].mean()), 1) if paid.any() else None,
     )
 
 
@@ -152,6 +162,8 @@ def as_rows(scores: Sequence[RunScore]) -> list[dict[str, object]]:
             "p90_error_percent": s.p90,
             "interval_holds_percent": s.coverage,
             "interval_factor": s.width,
+            "dollar_runs": s.dollar_runs,
+            "dollar_interval_holds_percent": s.dollar_coverage,
         }
         for s in scores
     ]
