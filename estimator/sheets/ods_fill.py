@@ -46,6 +46,7 @@ LINKS_OUT = re.compile(r"<(table:table-source|office:dde-source|table:database-s
 RANGE = re.compile(
     r"""(<table:database-range\b[^>]*?\stable:target-range-address=")([^"]*?)\.(\$?[A-Z]+\$?\d+:)\2?\.?(\$?[A-Z]+\$?\d+)(?=")"""
 )
+FORMULA_OUT = re.compile(r"""table:formula="[^"]*(?:\bDDE\s*\(|(?:'|&apos;)[^"']*(?:'|&apos;)\s*#)""", re.IGNORECASE)
 WHAT_LINKS = {
     "table:table-source": "sheets linked to other files", "office:dde-source": "DDE links",
     "table:cell-range-source": "ranges linked to other files",
@@ -213,6 +214,8 @@ def _find(archive: Archive, options: FillOptions) -> _Found:
                 name, number, headed = plain(attributes_of(match[1]).get("name", "")), 0, False
                 names.append(name)
             continue
+        if "formula=" in piece.text and FORMULA_OUT.search(piece.text):
+            raise refuse("the document has formulas that reach for other files or programs; take them out")
         start = OPENING.match(piece.text)
         number += _repeats(start)
         if options.sheet not in (None, name):

@@ -11,13 +11,19 @@ from typing import IO
 
 from benchmarks_db.errors import WorkloadError
 
+WRITABLE = 0o222
+
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """A binary file that takes the place of `path` when the block ends well; WorkloadError where it cannot.
 
-    A file that LibreOffice or Excel has open is left alone: they would write over it.
+    A file that LibreOffice or Excel has open is left alone: they would write over it. Where `path` is a link, what it
+    leads to is written, and the link stays.
     """
+    path = Path(os.path.realpath(path))
+    if path.is_file() and not path.stat().st_mode & WRITABLE:
+        raise WorkloadError(f"{path} is write-protected", field="output", value=str(path))
     lock = lock_of(path)
     if lock is not None:
         raise WorkloadError(

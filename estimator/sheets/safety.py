@@ -10,6 +10,8 @@ LEADERS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """What makes a spreadsheet read a cell as a formula; the wide forms count in East Asian locales."""
 
 NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)*|\.\d+)([eE][+-]?\d+)?%?")
+INVISIBLE = re.compile("^[ \\u00a0\\u00ad\\u1680\\u180e\\u2000-\\u200f\\u2028-\\u202f\\u205f-\\u2064\\u3000\\ufeff]+")
+"""What a program may leave out in front of a text: a second byte order mark, wide and empty spaces."""
 CONTROLS = dict.fromkeys(c for c in range(32) if chr(c) not in "\t\r\n")
 BOM = "\ufeff"
 
@@ -21,7 +23,8 @@ def neutral(text: str) -> str:
     ("'=HYPERLINK(A1)", '-12.5', 'llama3-8b')
     """
     text = text.translate(CONTROLS)
-    if not text.lstrip(" ").startswith(LEADERS) or NUMBER.fullmatch(text):
+    before = INVISIBLE.match(text)
+    if not text.startswith(LEADERS, before.end() if before else 0) or NUMBER.fullmatch(text):
         return text
     return "'" + text
 

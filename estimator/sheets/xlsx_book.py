@@ -21,6 +21,7 @@ WHAT_LINKS = {
     "xl/activex/": "ActiveX controls", "xl/embeddings/oleobject": "embedded programs",
     "xl/webextensions/": "web add-ins", "customui/": "its own menus",
 }  # fmt: skip
+DDE = re.compile(r"<(?:[\w.-]+:)?f(?=[\s>])[^>]*>[^<]*(?:\bDDE\s*\(|[\w.]\|(?:'|&apos;)[^<]*!)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,18 @@ def refuse_links(archive: Archive) -> None:
         for start in LINKS_OUT:
             if name.casefold().startswith(start):
                 raise refuse(f"the workbook has {WHAT_LINKS[start]} ({name}); take them out and save it again")
+        if name.casefold().endswith(".rels"):
+            for tag, attributes in archive.elements(name):
+                if tag == "Relationship" and attributes.get("TargetMode") == "External":
+                    kind = attributes.get("Type", "").rpartition("/")[2]
+                    if kind != "hyperlink":  # of a cell: followed when somebody clicks it
+                        raise refuse(f"the workbook has a link to another file ({kind} in {name}); take it out")
+
+
+def refuse_dde(row: str) -> None:
+    """WorkloadError where a formula of a row asks another program."""
+    if ("|" in row or "DDE" in row) and DDE.search(row):
+        raise refuse("the sheet has formulas that ask other programs (DDE); take them out and save it again")
 
 
 def shared_texts(archive: Archive, book: Book) -> list[str]:

@@ -30,7 +30,16 @@ from estimator.sheets.ranges import (
 from estimator.sheets.rows import NO_VALUE, RowFiller, RowResult, also_filled
 from estimator.sheets.safety import neutral
 from estimator.sheets.values import Value, written
-from estimator.sheets.xlsx_book import Book, book_changes, book_of, macros_of, refuse_links, shared_texts, text_of
+from estimator.sheets.xlsx_book import (
+    Book,
+    book_changes,
+    book_of,
+    macros_of,
+    refuse_dde,
+    refuse_links,
+    shared_texts,
+    text_of,
+)
 from estimator.sheets.xlsx_styles import Styles, styles_of
 
 NO_STYLES = Styles()
@@ -204,6 +213,7 @@ def _rows(text: Iterator[str], most_cells: int, behind: list[str] | None = None)
 def _row(xml: str, number: int) -> _Row:
     if "<![CDATA[" in xml or "<!--" in xml:
         raise refuse("the rows of the sheet hold what no spreadsheet program writes")
+    refuse_dde(xml)
     start = ROW.match(xml)
     if start is None:
         raise refuse("a row of the sheet cannot be read")

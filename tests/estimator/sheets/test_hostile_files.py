@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import random
+import signal
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -70,6 +73,11 @@ def edit(name: str, old: bytes, new: bytes) -> Change:
 
 
 SHEET = "xl/worksheets/sheet1.xml"
+OUTSIDE = (
+    b'<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="r1" '
+    b'Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/image" TargetMode="External" '
+    b'Target="http://192.0.2.1/pixel.png"/></Relationships>'
+)
 BOMB = b'<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>'
 
 
@@ -88,6 +96,9 @@ BOMB = b'<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&
         (edit("xl/worksheets/sheet2.xml", b"<worksheet", BOMB + b"<worksheet"), "document type"),
         (edit("xl/styles.xml", b"<fonts", b"<a>" * 200 + b"<fonts"), "deep"),
         (edit(SHEET, b"</sheetData>", b""), "no XML"),
+        (edit(SHEET, b"<f>SUM(H4:H17)</f>", b"<f>cmd|' /C calc'!A0</f>"), "DDE"),
+        (edit(SHEET, b"<f>SUM(H4:H17)</f>", b'<f>DDE("soffice","x","y")</f>'), "DDE"),
+        (add("xl/drawings/_rels/drawing9.xml.rels", OUTSIDE), "link to another file"),
         (edit(SHEET, b'<c r="A4"', b'<c r="!!"'), "is no cell"),
         (lambda content: content.pop("xl/workbook.xml"), "no Excel workbook"),
     ],
@@ -197,6 +208,12 @@ def test_rows_repeated_a_million_times_cost_no_memory(market: Market, answers: A
     assert len(run("ods", ods(repeat="1048576"), market, answers)) < 10_000
 
 
+FORMULA = (
+    '<table:table table:name="z"><table:table-row>'
+    '<table:table-cell table:formula="%s"/></table:table-row></table:table>'
+)
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -205,6 +222,8 @@ def test_rows_repeated_a_million_times_cost_no_memory(market: Market, answers: A
         (ods(after='<table:table table:name="y"><table:table-source xlink:href="file:///etc/passwd"/></table:table>'),
          "linked to other files"),
         (ods(after="<office:dde-source/>"), "DDE"),
+        (ods(after=FORMULA % "of:=['file:///etc/passwd'#$Sheet1.A1]"), "other files or programs"),
+        (ods(after=FORMULA % "of:=DDE(&quot;soffice&quot;;1;2)"), "other files or programs"),
         (packed({"mimetype": b"application/vnd.oasis.opendocument.text", "content.xml": b"<x/>"}), "no OpenDocument"),
         (packed({"mimetype": ODS_MIME}), "no OpenDocument"),
         (ods().replace(b"PK\x03\x04", b"PK\x03\x05", 1), "damaged|no whole"),
@@ -329,3 +348,29 @@ def test_a_sheet_can_be_filled_in_place(workbook: Path, filler: RowFiller, tmp_p
     path.write_bytes(workbook.read_bytes())
     assert fill_file(path, path, FillOptions(), filler).rows == 14
     assert [p.name for p in tmp_path.iterdir()] == ["own.xlsx"]
+
+
+def test_a_link_is_written_through_and_a_protected_file_is_left_alone(
+    workbook: Path, filler: RowFiller, tmp_path: Path
+) -> None:
+    real, link = tmp_path / "real.xlsx", tmp_path / "link.xlsx"
+    link.symlink_to(real)
+    fill_file(workbook, link, FillOptions(), filler)
+    assert link.is_symlink()
+    assert zipfile.is_zipfile(real)
+    real.chmod(0o444)
+    with pytest.raises(WorkloadError, match="write-protected"):
+        fill_file(workbook, link, FillOptions(), filler)
+
+
+def test_a_process_that_is_killed_leaves_the_old_file(tmp_path: Path) -> None:
+    target = tmp_path / "plan.xlsx"
+    target.write_bytes(b"mine")
+    script = (
+        "import os, signal, sys\nfrom pathlib import Path\nfrom estimator.sheets.output import whole_file\n"
+        "with whole_file(Path(sys.argv[1])) as file:\n    file.write(b'half')\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(target)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert target.read_bytes() == b"mine"

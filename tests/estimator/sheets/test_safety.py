@@ -17,6 +17,11 @@ def test_a_formula_becomes_text(lead: str) -> None:
     assert neutral(f"{lead}cmd|' /C calc'!A0") == f"'{lead}cmd|' /C calc'!A0"
 
 
+@pytest.mark.parametrize("before", [" ", "\ufeff", "\u00a0", "\u3000\u200b", "\x00", "\x0b", " " * 5000])
+def test_nothing_invisible_hides_a_formula(before: str) -> None:
+    assert neutral(f"{before}=1+1").startswith("'")
+
+
 @pytest.mark.parametrize("number", ["-5", "+3.25", "-1e9", "-12.5%", "-1,000"])
 def test_a_number_stays_a_number(number: str) -> None:
     assert neutral(number) == number
