@@ -143,6 +143,7 @@ class RiskDocument(_Document):
     probability_deadline: float | None = Field(default=None, description="to be done by the deadline; None without one")
     probability_budget: float | None = None
     reclaimed_per_month: str | None = Field(default=None, description="what the cloud's spot advisor states")
+    evicted_per_hour: str | None = Field(default=None, description="the eviction band that the cloud states")
 
 
 class ConvertedDocument(_Document):

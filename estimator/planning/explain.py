@@ -187,6 +187,8 @@ def _risk(entry: EstimateEntry) -> list[str]:
             lines.append(f"  a checkpoint every {risk.checkpoint_interval_hours * 60:.3g} min")
         if risk.reclaimed_per_month:
             lines.append(f"  the cloud says: {risk.reclaimed_per_month} of machines reclaimed in a month")
+        if risk.evicted_per_hour:
+            lines.append(f"  the cloud says: {risk.evicted_per_hour} chance of an eviction within an hour")
     spent = "" if risk.expected_cost_usd is None else f" and ${risk.expected_cost_usd:,.2f}"
     lines.append(f"expected (mean) = {risk.expected_hours:.3f} h{spent}")
     for what, chance in (("deadline", risk.probability_deadline), ("budget", risk.probability_budget)):

@@ -213,10 +213,11 @@ def risk_of(ways: Ways, row: int, offer: Offer, *, priced: bool) -> RiskDocument
     outcome, hazards = ways.outcome, ways.plain.hazards
     interval = float(outcome.interval[row])
     whole = interval >= float(ways.plain.training[row] + outcome.evaluation[row]) * (1 - 1e-9)
-    reclaimed = None
+    reclaimed: dict[str, str] = {}
     if offer.market is Market.SPOT and offer.region is not None:
-        fact = interruption(offer.cloud, offer.region, offer.instance_type)
-        reclaimed = fact.label if fact is not None else None
+        fact = interruption(offer.cloud, offer.region, offer.instance_type, fetched=ways.table.reclaims)
+        if fact is not None:
+            reclaimed[fact.period] = fact.label
     return RiskDocument(
         hazard_per_hour=Spread(
             low=float(hazards.low[row]), typical=float(hazards.typical[row]), high=float(hazards.high[row])
@@ -228,7 +229,8 @@ def risk_of(ways: Ways, row: int, offer: Offer, *, priced: bool) -> RiskDocument
         expected_cost_usd=float(outcome.cost_mean[row]) if priced else None,
         probability_deadline=_known(outcome.meets_deadline[row]),
         probability_budget=_known(outcome.meets_budget[row]) if priced else None,
-        reclaimed_per_month=reclaimed,
+        reclaimed_per_month=reclaimed.get("month"),
+        evicted_per_hour=reclaimed.get("hour"),
     )
 
 

@@ -16,11 +16,12 @@ from estimator.planning.machines import Fleet, Kinds, fleet_of, kinds_of
 from estimator.planning.offered import GpuFilter, quota_gpus
 from estimator.planning.search import Found, search
 from estimator.planning.steps import Told, silently
+from estimator.request.run import AZURE_BANDS
 from estimator.risk.hazard import Hazards, hazards_of
 from estimator.risk.outcome import Outcome, Plain, outcome_of
 from estimator.risk.price_path import PricePaths, constant, price_paths
 from estimator.runtime import checkpoint_hours, default, defaults, evaluation_share, staging, start_up, training_hours
-from pricing.interruptions import reclaimed_shares
+from pricing.interruptions import eviction_rates, reclaimed_shares
 from pricing.offers import Market, OfferTable
 from pricing.regions import region_filter
 from pricing.spot_history import Place, SpotHistory
@@ -169,12 +170,15 @@ def _stated_interval(job: Job) -> float | None:
 
 def _hazards(job: Job, table: OfferTable, offer: Ints, gpus: Floats, nodes: Floats) -> Hazards:
     spot = _in_market(table, Market.SPOT)[offer]
-    reclaimed = None
-    if spot.any():
-        low, high = reclaimed_shares(table)
-        reclaimed = (low[offer], high[offer])
-    azure = table.where("cloud", lambda cloud: cloud == "azure")[offer]
-    return hazards_of(job.workload, gpus, nodes, spot, reclaimed, azure)
+    if not spot.any():
+        return hazards_of(job.workload, gpus, nodes, spot)
+    reclaimed, evicted = reclaimed_shares(table), eviction_rates(table)
+    if band := job.workload.spot.azure_eviction:
+        low, high = AZURE_BANDS[band]
+        azure = table.where("cloud", lambda cloud: cloud == "azure")
+        evicted = (np.where(azure, low, evicted[0]), np.where(azure, high, evicted[1]))
+    of_way = [(low[offer], high[offer]) for low, high in (reclaimed, evicted)]
+    return hazards_of(job.workload, gpus, nodes, spot, *of_way)
 
 
 def _in_market(table: OfferTable, market: Market) -> Mask:

@@ -33,7 +33,9 @@ HoursOrZero = Annotated[
     quantity(parse_hours, 0, MAX_HOURS, zero=True),
     schema("number", "string", examples=["5m", 0], description="hours, or a duration with its unit; 0 turns it off"),
 ]
-AZURE_BANDS = ("0-5", "5-10", "10-15", "15-20", "20+")  # as the portal words them, per cent an hour
+AZURE_BANDS = {  # as the portal words them, per cent an hour: the chance of an eviction within the hour, from and to
+    "0-5": (0.0, 0.05), "5-10": (0.05, 0.10), "10-15": (0.10, 0.15), "15-20": (0.15, 0.20), "20+": (0.20, float("nan")),
+}  # fmt: skip
 
 
 def _hours_or_auto(value: object) -> object:

@@ -17,6 +17,7 @@ from estimator.request.workload import Workload
 from estimator.runtime import NONE, Range, default
 
 Floats = NDArray[np.float64]
+Figure = float | Floats
 Mask = NDArray[np.bool_]
 
 
@@ -42,25 +43,20 @@ class Hazards:
         )
 
 
-# Azure's portal states the chance of an eviction within the next hour as a band, in per cent: low, typical and high of
-# each. The open ends are judgements: 0.5% below, and above as high as any trace (0.6 an hour, run_facts `spot`).
-AZURE_PERCENT = {
-    "0-5": (0.5, 2.5, 5.0),
-    "5-10": (5.0, 7.5, 10.0),
-    "10-15": (10.0, 12.5, 15.0),
-    "15-20": (15.0, 17.5, 20.0),
-    "20+": (20.0, 30.0, 45.0),
-}
+# Azure states the chance of an eviction within the next hour as a band (portal, Resource Graph). Where a band has no
+# lower or no upper end these stand in, by judgement: half a per cent, and a little below any trace (run_facts `spot`).
+LEAST_CHANCE, MOST_CHANCE = 0.005, 0.45
 
 
-def azure_hazard(band: str) -> Range:
-    """Evictions an hour of one instance from a band of Azure's portal: -ln(1 - chance within an hour).
+def band_hazard(low: Figure, high: Figure) -> tuple[Floats, Floats, Floats]:
+    """Evictions an hour, low, typical and high, from bounds of the chance within an hour: -ln(1 - chance).
 
-    >>> round(azure_hazard("5-10").typical, 3)
-    0.078
+    >>> [round(float(end), 3) for end in band_hazard(0.05, 0.10)]
+    [0.051, 0.078, 0.105]
     """
-    low, typical, high = (float(-np.log1p(-percent / 100.0)) for percent in AZURE_PERCENT[band])
-    return Range(low, typical, high, "Azure's eviction band, as the request states it")
+    least = np.maximum(np.asarray(low, float), LEAST_CHANCE)
+    most = np.where(np.isnan(high), MOST_CHANCE, high)
+    return -np.log1p(-least), -np.log1p(-(least + most) / 2.0), -np.log1p(-most)
 
 
 def hazards_of(
@@ -69,13 +65,14 @@ def hazards_of(
     nodes: Floats,
     spot: Mask,
     reclaimed: tuple[Floats, Floats] | None = None,
-    azure: Mask | None = None,
+    evicted: tuple[Floats, Floats] | None = None,
 ) -> Hazards:
-    """Hazards of jobs on `gpus` cards in `nodes` instances, some of them `spot`, some of them on `azure`; shape (n,).
+    """Hazards of jobs on `gpus` cards in `nodes` instances, some of them `spot`; all shape (n,).
 
     `reclaimed` are the monthly shares (low, high) that a cloud's advisor states by job, NaN where none. Advisors count
     all capacity of a type; measured GPU traces are hundreds of times worse (run_facts), so a share can only lower the
-    low end of the range: the contradiction is shown, not averaged.
+    low end of the range: the contradiction is shown, not averaged. `evicted` are the bounds of the chance of one
+    instance to be evicted within an hour, NaN where a cloud states none (high alone: an open band).
     """
     run, asked = workload.run, workload.spot
     if not run.failures:
@@ -96,11 +93,11 @@ def hazards_of(
     if reclaimed is not None and asked.hazard_per_hour is None:
         monthly = -np.log1p(-np.clip(reclaimed[0], 0.0, 0.99)) / 730.0
         one_low = np.where(np.isfinite(monthly), np.minimum(one_low, monthly), one_low)
-    if azure is not None and asked.azure_eviction and asked.interruptions and asked.hazard_per_hour is None:
-        band = azure_hazard(asked.azure_eviction)
+    if evicted is not None and asked.interruptions and asked.hazard_per_hour is None:
+        stated = np.isfinite(evicted[0])
+        bands = band_hazard(np.where(stated, evicted[0], 0.0), evicted[1])
         one_low, one, one_high = (
-            np.where(azure, end, usual)
-            for end, usual in ((band.low, one_low), (band.typical, one), (band.high, one_high))
+            np.where(stated, band, usual) for band, usual in zip(bands, (one_low, one, one_high), strict=True)
         )
     spot_low, spot_high = one_low * on_spot, one_high * alone * on_spot
     spot_typical = one * np.sqrt(alone) * on_spot
