@@ -60,7 +60,8 @@ def import_document(store: Store, content: object) -> list[Switch]:
         store.switch(each, judge=lambda f, last, on_demand: judge(f, last, on_demand=on_demand, limits=TRUSTING))
         for each in sorted(sets, key=lambda s: (s.market != Market.ON_DEMAND, s.cloud, s.region))
     ]
-    store.repack()
+    if done:
+        store.repack()
     return done
 
 
