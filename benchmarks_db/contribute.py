@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
+from typing import TextIO
 
 from benchmarks_db import schema
 from benchmarks_db.columns import Table, from_rows
 from benchmarks_db.errors import WorkloadError
 from benchmarks_db.gpus import resolve_gpu
 from benchmarks_db.models import resolve_model
+from benchmarks_db.package import MEASUREMENTS, is_package, read_member
 
 OWN_FILE = "measurements.csv"
 REQUIRED = ("model", "gpu", "throughput", "unit")
@@ -80,9 +83,12 @@ def _clean(raw: Mapping[str, str], where: str) -> Row:
 
 
 def read_measurements(path: Path) -> list[Row]:
-    """The measurements of a CSV file, checked; WorkloadError names the line, the column and the nearest valid value."""
+    """The measurements of a CSV file, or of a package of data, checked.
+
+    WorkloadError names the line, the column and the nearest valid value.
+    """
     try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
+        with _opened(path) as stream:
             reader = csv.reader(stream, strict=True)
             header = [name.strip() for name in next(reader, [])]
             _check_header(header, path.name)
@@ -103,6 +109,12 @@ def read_measurements(path: Path) -> list[Row]:
         ) from error
     except csv.Error as error:
         raise WorkloadError(f"{path.name} line {reader.line_num}: {error}", field="file", value=str(path)) from error
+
+
+def _opened(path: Path) -> TextIO:
+    if path.is_file() and is_package(path):
+        return io.StringIO(read_member(path, MEASUREMENTS).decode("utf-8-sig"), newline="")
+    return path.open(encoding="utf-8-sig", newline="")
 
 
 def own_rows(data_dir: Path) -> list[Row]:

@@ -426,7 +426,10 @@ def export_(
 
 @app.command("import")
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `prices export` wrote; - is standard input.")],
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="What `prices export` wrote, or a package of data; - is standard input."),
+    ],
 ) -> None:
     """Read exported prices into this machine's price database; older ones never replace newer ones."""
     from pricing.exchange import import_document
@@ -434,8 +437,7 @@ def import_(
 
     here = surroundings()
     try:
-        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
-        content = json.loads(text)
+        content = json.loads(_exported(file))
     except OSError as error:
         raise WorkloadError(f"{file} cannot be read: {error.strerror}", field="FILE", value=str(file)) from None
     except ValueError as error:
@@ -448,3 +450,12 @@ def import_(
         note(f"not taken: {detail}")
     note(f"{len(done) - newer - len(suspect)} sets read, {newer} already newer here")
     raise typer.Exit(PARTLY if suspect else 0)
+
+
+def _exported(file: Path) -> str:
+    """The text of an export; out of a package of data, verified."""
+    from benchmarks_db.package import PRICES, is_package, read_member
+
+    if str(file) == "-":
+        return sys.stdin.read()
+    return read_member(file, PRICES).decode() if is_package(file) else file.read_text(encoding="utf-8")
