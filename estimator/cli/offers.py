@@ -96,20 +96,20 @@ def offers_command(
     kinds = accelerators or ("gpu" if what is None else "any")
     table = offers_of(here, accelerators=kinds, as_of=as_of, max_age=max_age)
     if what is not None:
-        named = _is_instance(table, what)
-        table = narrowed(table, None, None, None if named else what, what if named else None, None)
+        table = picked(table, what)
     rows = listed(narrowed(table, cloud, region, gpu, instance, market), every=every)
     if what is not None:
         rows.sort(key=lambda o: (o.price_usd_per_hour or math.inf, o.cloud, o.region or "", o.zone or ""))
     print_offers([o.document() for o in rows], here, format, output)
 
 
-def _is_instance(table: OfferTable, what: str) -> bool:
-    """Whether the text is the name or a pattern of instance types (else it names a GPU)."""
+def picked(table: OfferTable, what: str) -> OfferTable:
+    """The rows of a GPU, or of an instance type where the text is the name or a pattern of one."""
     from fnmatch import fnmatchcase
 
     glob = what.casefold()
-    return any(fnmatchcase(name.casefold(), glob) for name in table.names["instance_type"])
+    named = any(fnmatchcase(name.casefold(), glob) for name in table.names["instance_type"])
+    return narrowed(table, None, None, None if named else what, what if named else None, None)
 
 
 def offers_of(

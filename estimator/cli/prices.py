@@ -29,6 +29,8 @@ from estimator.cli.offers import (
     offers_of,
 )
 from estimator.cli.output import as_csv, as_json, as_table, chosen_format, emit
+from estimator.cli.price_alerts import pause
+from estimator.cli.price_alerts import watch as watch_command
 from estimator.cli.prices_in_use import store_to_read, store_url
 from estimator.cli.settings import Settings
 from estimator.request.quantities import parse_hours
@@ -48,6 +50,7 @@ def _now(here: Settings) -> Callable[[], datetime]:
 
 
 app.command("show")(offers_command)
+app.command("watch")(watch_command)
 
 
 # --- refresh --------------------------------------------------------------------------------------------------------
@@ -94,21 +97,13 @@ def refresh(
 
     code = once(here, accept_suspect)
     while interval is not None:
-        _pause(interval)
+        pause(interval)
         here = surroundings(no_color=no_color, output=output)
         try:
             code = once(here, False)
         except EstimatorError as error:  # a database that is away for a while ends no watch
             code = report(error)
     raise typer.Exit(code)
-
-
-def _pause(hours: float) -> None:
-    """Wait, a little less or more than asked, so that many machines do not ask at once."""
-    import random
-    import time
-
-    time.sleep(hours * 3600 * random.uniform(0.9, 1.1))
 
 
 def _refresh_once(
@@ -129,7 +124,7 @@ def _refresh_once(
     from pricing.store import Store
 
     names = tuple(dict.fromkeys(resolve_cloud(c, field="--cloud") for c in clouds or ()))
-    wanted = Wanted(regions=_region_names(regions, names))
+    wanted = Wanted(regions=region_names(regions, names))
     if market is not None:
         wanted = replace(wanted, markets=frozenset({Market(market_name(market) or "")}))
     store = Store(store_url(here))
@@ -156,7 +151,7 @@ def source_settings(here: Settings, **changes: float) -> SourceSettings:
     return settings_from_environment(os.environ, _now(here), **changes)
 
 
-def _region_names(patterns: list[str] | None, clouds: tuple[str, ...]) -> tuple[str, ...]:
+def region_names(patterns: list[str] | None, clouds: tuple[str, ...]) -> tuple[str, ...]:
     """The patterns as typed, and every known region that answers to them by place or area."""
     if not patterns:
         return ()

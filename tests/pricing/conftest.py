@@ -1,4 +1,4 @@
-"""A price database for a test: SQLite in a folder of its own, or a database of a PostgreSQL started for the session."""
+"""A price database for a test (SQLite in a folder, or in a PostgreSQL started for the session), and the commands."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ import shutil
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from estimator.cli.main import run
 from pricing.store import Store
+from tests.pricing.sets import NOW
+
+Estimator = Callable[..., tuple[int, str, str]]  # words -> exit code, standard output, standard error
 
 
 def _binaries() -> Path | None:
@@ -106,3 +110,32 @@ def store(database: str) -> Iterator[Store]:
     found = Store(database)
     yield found
     found.close()
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty data directory, a clock that stands still, and nobody's accounts."""
+    for name in list(os.environ):
+        if name.startswith(("AWS_", "GOOGLE_", "ESTIMATOR_")) or name.lower().endswith("_proxy"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("CLOUDSDK_CONFIG", "/nonexistent")
+    monkeypatch.setenv("ESTIMATOR_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("ESTIMATOR_NOW", NOW.isoformat())
+    monkeypatch.setenv("ESTIMATOR_DEBUG", "1")
+    return tmp_path
+
+
+@pytest.fixture
+def estimator(home: Path, capsys: pytest.CaptureFixture[str]) -> Estimator:
+    """Runs a command: exit code, standard output, standard error."""
+
+    def call(*words: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = run(list(words))
+        told = capsys.readouterr()
+        return code, told.out, told.err
+
+    return call

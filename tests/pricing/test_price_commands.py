@@ -5,8 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,47 +13,17 @@ from typing import Any
 
 import pytest
 
-from estimator.cli.main import run
 from pricing.offers import Market
 from pricing.store import Store
+from tests.pricing.conftest import Estimator
 from tests.pricing.sets import NOW, hours, price_set
 from tests.pricing.sources.clouds import Clouds, aws_refusal, sky
 from tests.pricing.sources.loopback import Reply, Request
 from tests.pricing.sources.reading import expected
 from tests.pricing.sources.world import AS_OF
 
-Estimator = Callable[..., tuple[int, str, str]]
 NAMES = "us-east-1 us-west-2 eu-west-1 us-central1 europe-west4 asia-southeast1 us-east4 eastus westeurope westus3"
 REGIONS = [f"--region={name}" for name in NAMES.split()]
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty data directory, a clock that stands still, and nobody's accounts."""
-    for name in list(os.environ):
-        if name.startswith(("AWS_", "GOOGLE_", "ESTIMATOR_")) or name.lower().endswith("_proxy"):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("CLOUDSDK_CONFIG", "/nonexistent")
-    monkeypatch.setenv("ESTIMATOR_DATA_DIR", str(tmp_path))
-    monkeypatch.setenv("ESTIMATOR_NOW", NOW.isoformat())
-    monkeypatch.setenv("ESTIMATOR_DEBUG", "1")
-    return tmp_path
-
-
-@pytest.fixture
-def estimator(home: Path, capsys: pytest.CaptureFixture[str]) -> Estimator:
-    """Runs a command: exit code, standard output, standard error."""
-
-    def call(*words: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = run(list(words))
-        told = capsys.readouterr()
-        return code, told.out, told.err
-
-    return call
 
 
 @pytest.fixture
