@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -48,43 +47,63 @@ def build(target: str) -> Any:
         raise WorkloadError(f"cannot be imported: {error}", field="MODEL", value=target) from error
     except AttributeError as error:
         raise WorkloadError(f"{module} has no {name}", field="MODEL", value=target) from error
-    return found() if callable(found) and not hasattr(found, "parameters") else found
+    if not isinstance(found, type) and hasattr(found, "parameters"):
+        return found  # a model that the module holds
+    try:
+        return found() if callable(found) else found
+    except Exception as error:  # whatever a user's own code raises
+        raise WorkloadError(f"cannot be built: {_reason(error)}", field="MODEL", value=target) from error
+
+
+def _reason(error: Exception) -> str:
+    """What an exception of somebody else's code says, in one line."""
+    said = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {said[0][:200]}" if said else type(error).__name__
 
 
 def count_target(target: str, inputs: list[str]) -> Inventory:
     """Counts of one sample of the model that `target` builds, on inputs of these shapes (one text an argument).
 
-    The model is built on the meta device: no memory for weights, no GPU, no data. WorkloadError where torch is missing
-    or the model does not run on such inputs.
+    The model is built on the meta device: no memory for weights, no GPU, no data. One that looks at values on its way
+    (`item()`, numpy) is built again and run on the CPU, on random numbers. WorkloadError where torch is missing or the
+    model does not run on such inputs.
     """
     try:
         torch = import_module("torch")
     except ImportError as error:
         raise WorkloadError("counting a model needs PyTorch: pip install torch", field="MODEL", value=target) from error
     shapes = [parse_input(text) for text in inputs]
-
-    def make(batch: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        kinds = {"float": torch.float32, "int": torch.long}
-        return tuple(torch.empty((batch, *shape), dtype=kinds[kind], device="meta") for shape, kind in shapes), {}
-
+    described = " ".join(inputs)
     source = f"torch {torch.__version__.split('+')[0]}"
-    return _counted(torch, target, make, " ".join(inputs), source)
+    # Fused attention is one operator whose work cannot be read off: count its plain form
+    attention = import_module("torch.nn.attention")
 
+    def counted(device: str) -> Inventory:
+        def make(batch: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
+            with torch.device(device):
+                makers = {"float": torch.rand, "int": lambda shape: torch.zeros(shape, dtype=torch.long)}
+                return tuple(makers[kind]((batch, *shape)) for shape, kind in shapes), {}
 
-def _counted(torch: Any, target: str, make: Callable[[int], Any], described: str, source: str) -> Inventory:
-    with torch.device("meta"):
-        model = build(target)
-        if not hasattr(model, "parameters"):
-            raise WorkloadError("builds no torch.nn.Module", field="MODEL", value=target)
-        # Fused attention is one operator whose work cannot be read off: count its plain form
-        attention = import_module("torch.nn.attention")
-        plain = attention.sdpa_kernel(attention.SDPBackend.MATH)
+        with torch.device(device):
+            model = build(target)
+            if not isinstance(model, torch.nn.Module):
+                raise WorkloadError("builds no torch.nn.Module", field="MODEL", value=target)
+            with attention.sdpa_kernel(attention.SDPBackend.MATH):
+                return count(model.to(device), make, name=target, described=described, source=source, separate=True)
+
+    try:
         try:
-            with plain:
-                return count(model.to("meta"), make, name=target, described=described, source=source)
-        except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError) as error:
-            reason = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
-            raise WorkloadError(f"does not run on {described}: {reason}", field="--input", value=described) from error
+            return counted("meta")
+        except (RuntimeError, NotImplementedError, TypeError, ValueError) as error:
+            if "meta" not in str(error):
+                raise
+            return counted("cpu")
+    except WorkloadError:
+        raise
+    except Exception as error:  # whatever a user's own code raises
+        raise WorkloadError(
+            f"does not run on {described}: {_reason(error)}", field="--input", value=described
+        ) from error
 
 
 def request_of(inventory: Inventory) -> dict[str, object]:

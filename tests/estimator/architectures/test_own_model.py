@@ -39,6 +39,30 @@ def test_a_model_is_built_from_the_name_of_a_function(monkeypatch):
     assert build("somebodys_models:tiny") == "a model"
 
 
+@pytest.mark.parametrize("fault", [TypeError("missing 1 argument: 'width'"), OSError("no weights"), KeyError()])
+def test_a_model_whose_own_code_fails_is_no_fault_of_ours(monkeypatch, fault):
+    def broken():
+        raise fault
+
+    module = ModuleType("somebodys_models")
+    module.broken = broken
+    monkeypatch.setitem(sys.modules, "somebodys_models", module)
+    with pytest.raises(WorkloadError, match=f"cannot be built: {type(fault).__name__}"):
+        build("somebodys_models:broken")
+
+
+def test_a_class_is_built_and_a_ready_model_is_taken_as_it_is(monkeypatch):
+    class Net:
+        def parameters(self):
+            return ()
+
+    module = ModuleType("somebodys_models")
+    module.Net, module.ready = Net, Net()
+    monkeypatch.setitem(sys.modules, "somebodys_models", module)
+    assert isinstance(build("somebodys_models:Net"), Net)
+    assert build("somebodys_models:ready") is module.ready
+
+
 def test_the_request_part_is_a_valid_custom_model_with_the_counted_work():
     counted = find("resnet50")
     custom = Custom(**request_of(counted))
