@@ -3,8 +3,8 @@
 usage: python scripts/data_package.py FOLDER [MEASUREMENTS.csv]
 
 Writes FOLDER/estimator-data-DATE.zip and beside it the SHA-256 in the form of `sha256sum --check`. The commands
-`estimator prices import` and `estimator benchmarks add` verify and read it. The measurements count as own ones where they are added: put in what
-your own runs showed, not what others published.
+`estimator prices import` and `estimator benchmarks add` verify and read it. The measurements count as own ones where
+they are added: put in what your own runs showed, not what others published.
 """
 
 from __future__ import annotations
