@@ -11,6 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from anyio import to_thread
@@ -242,6 +243,7 @@ def _same(origin: str, host: str) -> bool:
     return urlsplit(origin).netloc.casefold() == host.casefold() != ""
 
 
+@lru_cache(4096)
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         found = ipaddress.ip_address(text.partition("%")[0])

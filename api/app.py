@@ -19,6 +19,7 @@ from api.cell_errors import CellErrors
 from api.envelope import Envelope
 from api.heads import Heads
 from api.limits import BodyLimit
+from api.listing_cache import Listings
 from api.market import Prices
 from api.market_metrics import MarketMetrics
 from api.openapi import described
@@ -89,6 +90,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     app.state.settings = configured
     app.state.prices = Prices(configured)
+    app.state.listings = Listings()
     app.state.plans = Plans(app.state.prices)
     app.state.market_metrics = MarketMetrics(app.state.prices, configured.clock)
     app.state.shared = shared_of(configured.redis_url.get_secret_value() if configured.redis_url else None)

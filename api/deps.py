@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import Depends, HTTPException, Request
 from pydantic import AfterValidator
 
+from api.listing_cache import Listings
 from api.market import Prices
 from api.plan_cache import Plans
 from api.planners import Planners
@@ -79,6 +80,11 @@ async def _prices(request: Request) -> Prices:
     return prices
 
 
+async def _listings(request: Request) -> Listings:
+    listings: Listings = request.app.state.listings
+    return listings
+
+
 async def _plans(request: Request) -> Plans:
     plans: Plans = request.app.state.plans
     return plans
@@ -93,4 +99,5 @@ Configured = Annotated[Settings, Depends(_settings)]
 Now = Annotated[datetime, Depends(_now)]
 Priced = Annotated[Prices, Depends(_prices)]
 Heavy = Annotated[Planners, Depends(_planners)]
+Kept = Annotated[Listings, Depends(_listings)]
 Remembered = Annotated[Plans, Depends(_plans)]

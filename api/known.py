@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pricing.store_queries import Current
 
 log = logging.getLogger("estimator.prices")
-HISTORY_SECONDS = 60.0  # it is long and moves little
+HISTORY_SECONDS = 3600.0  # how far its window moves at once
 Found = TypeVar("Found")
 
 
@@ -48,10 +48,16 @@ class Known:
         return self._read("prices", self._store.current, None, 0.0, now)
 
     def history(self, now: datetime) -> SpotHistory | None:
-        """How spot prices moved; None without a store."""
+        """How spot prices moved; None without a store. The same object until something was fetched, or for an hour."""
         from pricing.spot_history import spot_history
 
-        return self._read("history", lambda: spot_history(self._store, now=now), None, HISTORY_SECONDS, now)
+        def read() -> tuple[tuple[object, ...], SpotHistory | None]:
+            state, before = self._kept.get("history", (0.0, ((), None)))[1]
+            fetched = (self._store.fetched(), now.timestamp() // HISTORY_SECONDS)
+            return (fetched, before if fetched == state else spot_history(self._store, now=now))
+
+        nothing: tuple[tuple[object, ...], SpotHistory | None] = ((), None)
+        return self._read("history", read, nothing, self._seconds, now)[1]
 
     def measured(self, now: datetime) -> list[dict[str, str]]:
         """A team's measurements."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from api import metrics
 from api.known import Known
+from api.records import offer_key
 from api.settings import Settings
 from benchmarks_db.errors import PricesUnavailable
 from estimator.cli.settings import overrides_file
@@ -47,6 +48,8 @@ class Prices:
         self._known = Known(self._store, settings, clock)
         self._looking = Lock()
         self._markets: dict[Accelerators, tuple[float, datetime, Market]] = {}  # until when it counts as recent
+
+        self._listed: dict[tuple[Accelerators, bool], tuple[str, list[Offer]]] = {}
 
     @property
     def store(self) -> Store | None:
@@ -83,6 +86,13 @@ class Prices:
         finally:
             self._looking.release()
 
+    def recent(self, now: datetime, accelerators: Accelerators = Accelerators.GPU) -> Market | None:
+        """The market if it need not be looked at again: what the event loop may ask."""
+        seen, recent = self._seen(now, accelerators)
+        if recent:
+            metrics.looked_up("prices", True)
+        return seen if recent else None
+
     def _seen(self, now: datetime, accelerators: Accelerators) -> tuple[Market | None, bool]:
         """The market as last looked at, if that was about now, and whether it need not be looked at again."""
         until, moment, market = self._markets.get(accelerators, (0.0, now, None))
@@ -118,6 +128,19 @@ class Prices:
     ) -> list[Offer]:
         """The offers of a listing: priced ones of known GPUs; with `every` the unpriced and the unknown ones too."""
         return listed(self.table(now, accelerators, as_of), every=every)
+
+    def sorted_offers(
+        self, now: datetime, accelerators: Accelerators, *, every: bool, as_of: datetime | None = None
+    ) -> list[Offer]:
+        """The offers of a listing in the order of its pages, worked out once for each state of the prices."""
+        if as_of is not None:
+            return sorted(self.listed(now, accelerators, every=every, as_of=as_of), key=offer_key)
+        market = self.market(now, accelerators)
+        state, found = self._listed.get((accelerators, every), ("", []))
+        if state != market.state:
+            found = sorted(listed(market.offers, every=every), key=offer_key)
+            self._listed[accelerators, every] = (market.state, found)
+        return found
 
     def usable(self, now: datetime) -> int:
         """How many offers a plan could rank; PricesUnavailable where there is none."""

@@ -101,10 +101,19 @@ def aged(observed: datetime | None, now: datetime) -> dict[str, str]:
     return headers | {"age": str(max(0, int((now - observed).total_seconds())))}
 
 
+def tag_of(body: bytes) -> str:
+    """The ETag of a page."""
+    return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+
+
 def respond(request: Request, page: BaseModel, headers: Mapping[str, str] | None = None) -> Response:
     """The page with its ETag, or 304 when the client has it already."""
     body = page.model_dump_json().encode()
-    tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    return tagged(request, body, tag_of(body), headers)
+
+
+def tagged(request: Request, body: bytes, tag: str, headers: Mapping[str, str] | None = None) -> Response:
+    """The bytes of a page with their ETag, or 304 when the client has them already."""
     told = {"etag": tag, "cache-control": "no-cache", **(headers or {})}  # keep it, but ask whether it still holds
     known = {part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")}
     if tag in known or "*" in known:

@@ -24,7 +24,7 @@ from estimator.sheets.answers import Market
 from pricing.market import Market as Kind
 
 MOST_PLANS = 4000  # in all kept documents together; one has some 3 kB
-SECONDS = 60.0  # longest reuse: words of an explanation round ages to days
+EXPLAINED_SECONDS = 60.0  # longest reuse of an explanation, whose words round ages to days
 Key = tuple[str, str, tuple[str, ...]]
 
 
@@ -64,7 +64,8 @@ class Plans:
         key = (asked.model_dump_json(exclude_unset=True), basis.market.state, basis.market.offers.warnings)
         with self._lock:
             made, before, document = self._kept.get(key, (0.0, basis, None))
-        recent = document is not None and self._clock() - made < SECONDS and before.same(basis)
+        timely = not asked.options.explain or self._clock() - made < EXPLAINED_SECONDS
+        recent = document is not None and timely and before.same(basis)
         metrics.looked_up("plans", recent)
         if document is not None and recent:
             return aged(document, now)

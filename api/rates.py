@@ -12,6 +12,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from threading import Lock
 
 from api.shared import Shared
@@ -75,6 +76,7 @@ class Rates:
         return served, left
 
 
+@lru_cache(4096)
 def neighbourhood(address: str) -> str:
     """An address as it is counted: one of IPv6 with its /64, which one household has as a whole.
 

@@ -284,6 +284,12 @@ class Store:
             for *row, first, last in found
         ]
 
+    def fetched(self) -> tuple[int, float]:
+        """What changes with every fetch: the count of switches, and the time of the newest fetch."""
+        with self.reading() as ask:
+            ((switches, newest),) = ask("SELECT (SELECT n FROM generation), (SELECT max(fetched_at) FROM scopes)")
+        return switches, newest or 0.0
+
     def doubts(self) -> dict[tuple[str, str], int]:
         """How many open quarantined rows there are by (cloud, reason)."""
         sql = """SELECT s.cloud, q.reason, count(*) FROM quarantine q JOIN scopes s ON s.id = q.scope_id

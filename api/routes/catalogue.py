@@ -6,8 +6,10 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
+from starlette.concurrency import run_in_threadpool
 
-from api.deps import Now, Priced
+from api.deps import Kept, Now, Priced
+from api.listing_cache import KeptRoute, Made
 from api.pages import Page, PageQuery, aged, cut, matching, past, respond
 from api.records import Measured, OfferRow, measured_rows, offer_key, offer_rows
 from benchmarks_db.gpus import Gpu, gpus
@@ -16,7 +18,9 @@ from estimator.request.fields import Accelerators
 from pricing.instances import InstanceType, instance_types
 from pricing.market import Market
 
-router = APIRouter(prefix="/v1", tags=["catalogue"], responses={304: {"description": "the ETag still holds"}})
+router = APIRouter(
+    prefix="/v1", tags=["catalogue"], route_class=KeptRoute, responses={304: {"description": "the ETag still holds"}}
+)
 
 Pattern = Annotated[str | None, Field(None, max_length=200, description="a name, or a pattern such as `A100*`")]
 
@@ -110,47 +114,77 @@ class BenchmarkPage(Page):
 
 
 @router.get("/gpus", operation_id="list_gpus", response_model=GpuPage)
-def list_gpus(request: Request, query: Annotated[GpuQuery, Query()]) -> Response:
+async def list_gpus(request: Request, query: Annotated[GpuQuery, Query()], kept: Kept, now: Now) -> Response:
     """Accelerators that are planned or listed, with dense datasheet rates."""
-    rows = matching(gpus().values(), {"name": query.name, "vendor": query.vendor, "kind": query.kind})
-    page, total, following = cut(rows, lambda gpu: (gpu.name,), query)
-    return respond(request, GpuPage(gpus=page, total=total, next=following))
+
+    def made() -> Made:
+        rows = matching(gpus().values(), {"name": query.name, "vendor": query.vendor, "kind": query.kind})
+        page, total, following = cut(rows, lambda gpu: (gpu.name,), query)
+        return GpuPage(gpus=page, total=total, next=following), None
+
+    return (await kept.page(request, made)).answer(request, now)
 
 
 @router.get("/models", operation_id="list_models", response_model=ModelPage)
-def list_models(request: Request, query: Annotated[ModelQuery, Query()]) -> Response:
+async def list_models(request: Request, query: Annotated[ModelQuery, Query()], kept: Kept, now: Now) -> Response:
     """Models that can be named in a request, with their shapes."""
-    rows = matching(models().values(), {"name": query.name, "kind": query.kind})
-    page, total, following = cut(rows, lambda model: (model.name,), query)
-    return respond(request, ModelPage(models=page, total=total, next=following))
+
+    def made() -> Made:
+        rows = matching(models().values(), {"name": query.name, "kind": query.kind})
+        page, total, following = cut(rows, lambda model: (model.name,), query)
+        return ModelPage(models=page, total=total, next=following), None
+
+    return (await kept.page(request, made)).answer(request, now)
 
 
 @router.get("/instances", operation_id="list_instances", response_model=InstancePage)
-def list_instances(request: Request, query: Annotated[InstanceQuery, Query()]) -> Response:
+async def list_instances(request: Request, query: Annotated[InstanceQuery, Query()], kept: Kept, now: Now) -> Response:
     """Machine shapes with their GPUs, host and network."""
-    wanted = {"cloud": query.cloud, "instance_type": query.instance_type, "gpu": query.gpu}
-    rows = matching(instance_types().values(), wanted)
-    page, total, following = cut(rows, lambda shape: (shape.cloud, shape.instance_type), query)
-    return respond(request, InstancePage(instances=page, total=total, next=following))
+
+    def made() -> Made:
+        wanted = {"cloud": query.cloud, "instance_type": query.instance_type, "gpu": query.gpu}
+        rows = matching(instance_types().values(), wanted)
+        page, total, following = cut(rows, lambda shape: (shape.cloud, shape.instance_type), query)
+        return InstancePage(instances=page, total=total, next=following), None
+
+    return (await kept.page(request, made)).answer(request, now)
 
 
 @router.get("/offers", operation_id="list_offers", response_model=OfferPage)
-def list_offers(request: Request, query: Annotated[OfferListQuery, Query()], prices: Priced, now: Now) -> Response:
+async def list_offers(
+    request: Request, query: Annotated[OfferListQuery, Query()], prices: Priced, now: Now, kept: Kept
+) -> Response:
     """Prices by place and market, each with its source, its time and how far it can be relied on."""
     names = ("cloud", "region", "zone", "instance_type", "gpu", "market")
     moment = past(query.as_of, now)
-    offers = prices.listed(now, query.accelerators, every=query.all, as_of=moment)
-    rows = matching(offers, {name: getattr(query, name) for name in names})
-    page, total, following = cut(rows, offer_key, query)
-    observed = [offer.observed_at for offer in page if offer.observed_at is not None]
-    answer = OfferPage(offers=offer_rows(page), total=total, next=following)
-    return respond(request, answer, aged(max(observed, default=None), moment or now))
+
+    def made() -> Made:
+        offers = prices.sorted_offers(now, query.accelerators, every=query.all, as_of=moment)
+        rows = matching(offers, {name: getattr(query, name) for name in names})
+        page, total, following = cut(rows, offer_key, query)
+        observed = [offer.observed_at for offer in page if offer.observed_at is not None]
+        return OfferPage(offers=offer_rows(page), total=total, next=following), max(observed, default=None)
+
+    if moment is not None:
+        answer, newest = await run_in_threadpool(made)
+        return respond(request, answer, aged(newest, moment))
+    market = prices.recent(now, query.accelerators)
+    if market is None:
+        market = await run_in_threadpool(prices.market, now, query.accelerators)
+    page = await kept.page(request, made, (query.accelerators, market.state))
+    return page.answer(request, now)
 
 
 @router.get("/benchmarks", operation_id="list_benchmarks", response_model=BenchmarkPage)
-def list_benchmarks(request: Request, query: Annotated[BenchmarkQuery, Query()]) -> Response:
+async def list_benchmarks(
+    request: Request, query: Annotated[BenchmarkQuery, Query()], kept: Kept, now: Now
+) -> Response:
     """Measured training throughputs: what the estimates are fitted on and corrected by."""
-    names = ("source", "model", "gpu", "precision", "task")
-    rows = matching(measured_rows(), {name: getattr(query, name) for name in names})
-    page, total, following = cut(rows, lambda row: (row.id,), query)
-    return respond(request, BenchmarkPage(benchmarks=page, total=total, next=following))
+
+    def made() -> Made:
+        names = ("source", "model", "gpu", "precision", "task")
+        rows = matching(measured_rows(), {name: getattr(query, name) for name in names})
+        page, total, following = cut(rows, lambda row: (row.id,), query)
+        return BenchmarkPage(benchmarks=page, total=total, next=following), None
+
+    return (await kept.page(request, made)).answer(request, now)

@@ -76,14 +76,21 @@ def test_new_prices_and_new_measurements_make_a_new_plan(tmp_path: Path, clock: 
     assert measured.plans[0].evidence.kind == "own"
 
 
-def test_a_minute_is_the_longest_reuse(tmp_path: Path, clock: Clock) -> None:
+def test_an_explanation_is_reused_for_a_minute_and_figures_until_something_changes(
+    tmp_path: Path, clock: Clock
+) -> None:
     plans = plans_of(tmp_path, clock)
-    plans.planned(ASKED, NOW, silently)
-    ((_, _, document),) = plans._kept.values()
+    explained = ASKED.model_copy(update={"options": ASKED.options.model_copy(update={"explain": True})})
+    for asked in (ASKED, explained):
+        plans.planned(asked, NOW, silently)
     clock.now += 61
-    plans.planned(ASKED, NOW, silently)
-    ((_, _, anew),) = plans._kept.values()
-    assert anew is not document
+    kept = [document for _, _, document in plans._kept.values()]
+    for asked in (ASKED, explained):
+        plans.planned(asked, NOW, silently)
+    assert [document is before for (_, _, document), before in zip(plans._kept.values(), kept, strict=True)] == [
+        True,
+        False,
+    ]
 
 
 def test_what_is_kept_is_bounded(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
