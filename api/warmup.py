@@ -8,7 +8,8 @@ from fastapi import FastAPI
 
 from api.routes.page import warm_page
 from benchmarks_db.errors import EstimatorError
-from estimator import Workload, plan
+from estimator import Workload
+from estimator.planning.steps import silently
 
 log = logging.getLogger("estimator.api")
 
@@ -26,9 +27,8 @@ def warm(app: FastAPI) -> None:
     """
     try:
         now = app.state.settings.clock()
-        offers = app.state.prices.table(now)
         for request in USUAL:
-            plan(Workload.model_validate(request), offers=offers, now=now)
+            app.state.plans.planned(Workload.model_validate(request), now, silently)
         app.openapi()
         warm_page(app)
     except EstimatorError as error:

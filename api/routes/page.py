@@ -16,20 +16,19 @@ from starlette.exceptions import HTTPException
 
 from api.deps import Heavy, Now, Priced
 from api.market import Prices
+from api.plan_cache import Plans
 from api.problems import Refusal
 from api.routes.cells import KEYS
 from api.streams import LEFT, made
 from api.web import accuracy as accuracies
 from api.web import catalogue as catalogues
 from api.web import history, words
-from api.web.answer import OFFERED, Answer, answer, key_of, methods, name_of
+from api.web.answer import OFFERED, Answer, Planned, answer, key_of, methods, name_of
 from api.web.drawings import SHAPES
-from api.web.recent import Recent
 from api.web.snippets import snippets
 from api.web.sources import link_of
 from api.web.state import State, body_of, state_of, unfolded, workload_of
 from benchmarks_db.errors import EstimatorError
-from estimator import plan
 from estimator.documents import PlanDocument
 from estimator.planning.steps import Told, silently
 from estimator.sheets.tables import plan_csv
@@ -112,19 +111,17 @@ async def page(request: Request, prices: Priced, now: Now, heavy: Heavy) -> Resp
 
 def _estimate(app: FastAPI, state: State, prices: Prices, now: datetime, told: Told = silently) -> str:
     """The page of an estimate."""
-    a = answer(state, lambda kinds: prices.table(now, kinds), now, recent_of(app), told)
-    return _drawn(app, "/", "estimate.html", **_around(app, a, prices, now))
+    a = answer(state, _planned(app, now, told), lambda kinds: prices.table(now, kinds))
+    return _drawn(app, "/", "estimate.html", **_around(a, prices, now))
 
 
-def recent_of(app: FastAPI) -> Recent:
-    """The plans that this application has just made."""
-    if not hasattr(app.state, "recent"):
-        app.state.recent = Recent()
-    recent: Recent = app.state.recent
-    return recent
+def _planned(app: FastAPI, now: datetime, told: Told) -> Planned:
+    """Plans as the API of this server makes them; the same asked again, say in another order, comes from memory."""
+    plans: Plans = app.state.plans
+    return lambda workload: plans.planned(workload, now, told)
 
 
-def _around(app: FastAPI, a: Answer, prices: Prices, now: datetime) -> dict[str, Any]:
+def _around(a: Answer, prices: Prices, now: datetime) -> dict[str, Any]:
     """What stands around an answer: its sentence, the history of its price, the same question elsewhere."""
     if a.document is None or a.entry is None or a.workload is None:
         return {"a": a}
@@ -144,7 +141,7 @@ def warm_page(app: FastAPI) -> None:
     prices, now = app.state.prices, app.state.settings.clock()
     state = state_of([])
     _estimate(app, state, prices, now)
-    _methods(app, state, prices, now, silently)
+    _methods(app, state, now, silently)
     _accuracy(app)
     _catalogue(app, [], prices, now)
     for name in _files():
@@ -152,35 +149,35 @@ def warm_page(app: FastAPI) -> None:
 
 
 @router.get("/methods")
-async def by_method(request: Request, prices: Priced, now: Now, heavy: Heavy) -> Response:
+async def by_method(request: Request, now: Now, heavy: Heavy) -> Response:
     """The same request under each way of fine-tuning, as a piece of the page."""
     state = state_of(request.query_params.multi_items())
-    return _page(await made(request, heavy, lambda steps: _methods(request.app, state, prices, now, steps)))
+    return _page(await made(request, heavy, lambda steps: _methods(request.app, state, now, steps)))
 
 
-def _methods(app: FastAPI, state: State, prices: Prices, now: datetime, told: Told) -> str:
-    found = methods(state, lambda kinds: prices.table(now, kinds), now, told)
+def _methods(app: FastAPI, state: State, now: datetime, told: Told) -> str:
+    found = methods(state, _planned(app, now, told))
     return _drawn(app, "/methods", "methods.html", found=found, now=state["method"] or "full")
 
 
 @router.get("/answer.json")
-async def answer_json(request: Request, prices: Priced, now: Now, heavy: Heavy) -> Response:
+async def answer_json(request: Request, now: Now, heavy: Heavy) -> Response:
     """The plan of a state of the page, as `POST /v1/plan` answers."""
-    text = await made(request, heavy, lambda steps: _asked(request, prices, now, steps).model_dump_json(indent=2))
+    text = await made(request, heavy, lambda steps: _asked(request, now, steps).model_dump_json(indent=2))
     return _download(text, "application/json", "plan.json")
 
 
 @router.get("/answer.csv")
-async def answer_csv(request: Request, prices: Priced, now: Now, heavy: Heavy) -> Response:
+async def answer_csv(request: Request, now: Now, heavy: Heavy) -> Response:
     """The plans of a state of the page as a table."""
-    text = await made(request, heavy, lambda steps: plan_csv(_asked(request, prices, now, steps)))
+    text = await made(request, heavy, lambda steps: plan_csv(_asked(request, now, steps)))
     return _download(text, "text/csv", "plans.csv")
 
 
 @router.get("/answer.xlsx")
-async def answer_xlsx(request: Request, prices: Priced, now: Now, heavy: Heavy) -> Response:
+async def answer_xlsx(request: Request, now: Now, heavy: Heavy) -> Response:
     """The plans of a state of the page as a workbook with live formulas."""
-    book = await made(request, heavy, lambda steps: _workbook(_asked(request, prices, now, steps)))
+    book = await made(request, heavy, lambda steps: _workbook(_asked(request, now, steps)))
     return _download(book, XLSX, "plans.xlsx")
 
 
@@ -192,9 +189,9 @@ def _workbook(document: PlanDocument) -> bytes:
     return plan_workbook(document)
 
 
-def _asked(request: Request, prices: Prices, now: datetime, told: Told) -> PlanDocument:
+def _asked(request: Request, now: datetime, told: Told) -> PlanDocument:
     workload = workload_of(state_of(request.query_params.multi_items()))
-    return plan(workload, offers=prices.table(now, workload.constraints.accelerators), now=now, told=told)
+    return _planned(request.app, now, told)(workload)
 
 
 def _download(content: str | bytes | None, kind: str, name: str) -> Response:

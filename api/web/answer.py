@@ -5,18 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import cached_property
 
 from api.web.drawings import Bar, Point, Scatter, bar, scatter
-from api.web.recent import Recent
 from api.web.state import State, body_of, workload_of
 from api.web.words import LABELS, REPAIRS
 from api.web.words import METHODS as METHOD_NAMES
 from benchmarks_db.errors import EstimatorError
-from estimator import plan
 from estimator.documents import FrontierPoint, PlanDocument, PlanEntry
-from estimator.planning.steps import Told, silently
 from estimator.request.fields import Accelerators
 from estimator.request.workload import Workload
 from pricing.offers import Market, Offer, OfferTable
@@ -165,18 +161,16 @@ class Answer:
         return [(head, [] if head.startswith("evidence") else rest) for head, rest in found]
 
 
-def answer(
-    state: State,
-    prices: Callable[[Accelerators], OfferTable],
-    now: datetime,
-    recent: Recent,
-    told: Told = silently,
-) -> Answer:
-    """The answer to the state; what is wrong with it is part of the answer. `told` hears of the plan's stages."""
+Planned = Callable[[Workload], PlanDocument]
+"""The plan of a request as this server makes it: at its prices, with the measurements it knows."""
+
+
+def answer(state: State, planned: Planned, prices: Callable[[Accelerators], OfferTable]) -> Answer:
+    """The answer to the state; what is wrong with it is part of the answer."""
     try:
         workload = workload_of(state)
         table = prices(workload.constraints.accelerators)
-        document = recent.plan(workload, table, now, told)
+        document = planned(workload)
     except EstimatorError as error:
         return Answer(state, wrong=tuple(_wrong(error)))
     notes = []
@@ -187,7 +181,7 @@ def answer(
     asked = (state["pick"], *state.lists.get("compare", ()))
     known = {key_of(entry): entry for entry in document.plans}
     for key in asked:
-        if key and key not in known and (found := _narrowed(workload, table, now, key)) is not None:
+        if key and key not in known and (found := _narrowed(workload, planned, key)) is not None:
             known[key] = found
     entry = known.get(state["pick"]) or document.plans[0]
     compared = tuple(known[key] for key in state.lists.get("compare", ()) if key in known)
@@ -231,7 +225,7 @@ def name_of(entry: PlanEntry | FrontierPoint) -> str:
     return f"{entry.gpus:g} x {entry.gpu}, {where}, {entry.market}"
 
 
-def _narrowed(workload: Workload, table: OfferTable, now: datetime, key: str) -> PlanEntry | None:
+def _narrowed(workload: Workload, planned: Planned, key: str) -> PlanEntry | None:
     """The plan of a name that is beyond the list: a point of the front, or one of another list."""
     parts = key.split("~")
     if len(parts) != 5 or not parts[4].isdecimal():
@@ -247,7 +241,7 @@ def _narrowed(workload: Workload, table: OfferTable, now: datetime, key: str) ->
     body = workload.model_dump(mode="json", exclude_unset=True)
     body["constraints"] = body.get("constraints", {}) | only
     try:
-        found = plan(Workload.model_validate(body), offers=table, now=now)
+        found = planned(Workload.model_validate(body))
     except EstimatorError:
         return None
     return next((entry for entry in found.plans if key_of(entry) == key), None)
@@ -311,9 +305,7 @@ class ByMethod:
     state: State
 
 
-def methods(
-    state: State, prices: Callable[[Accelerators], OfferTable], now: datetime, told: Told = silently
-) -> list[ByMethod]:
+def methods(state: State, planned: Planned) -> list[ByMethod]:
     """The request under each way of fine-tuning: whether it fits, how long, how much."""
     found = []
     for method in METHODS:
@@ -323,8 +315,7 @@ def methods(
             if method == "full":
                 body.pop("lora", None)
             body["options"] = {"top": 1, "sort": state["sort"] or "cost"}
-            workload = Workload.model_validate(body)
-            document = plan(workload, offers=prices(workload.constraints.accelerators), now=now, told=told)
+            document = planned(Workload.model_validate(body))
         except EstimatorError as error:
             found.append(ByMethod(method, None, str(error), there))
             continue
