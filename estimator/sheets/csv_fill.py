@@ -5,8 +5,10 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import re
 from collections.abc import Generator, Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from typing import IO
 
 from benchmarks_db.errors import WorkloadError
@@ -19,35 +21,86 @@ from estimator.sheets.values import written
 
 HEADER_WITHIN = 50
 LONGEST_CELL = 1_000_000
+UTF8 = "utf-8-sig"
+COMMA, POINT = re.compile(r"\s*-?\d+,\d+\s*"), re.compile(r"\s*-?\d+\.\d+\s*")
 DELIMITERS = (",", ";", "\t", "|")
 
 
 def fill_csv(source: IO[bytes], target: IO[bytes], options: FillOptions, filler: RowFiller) -> str:
     """Write `source` with results to `target`; the name of the "sheet" is empty.
 
-    The separator, the line ends and a byte order mark stay as they are. Cells that would run as formulas get an
-    apostrophe in front, the person's own too: a CSV has no formulas, so nothing is lost.
+    The separator, the line ends, the decimal mark and a byte order mark stay as they are; what is not UTF-8 becomes
+    UTF-8 with such a mark. Cells that would run as formulas get an apostrophe in front, the person's own too: a CSV
+    has no formulas, so nothing is lost.
     """
     size = source.seek(0, io.SEEK_END)
     if size > options.limits.unpacked_bytes:
         raise refuse(f"the file has {size:,} bytes; {options.limits.unpacked_bytes:,} are read")
-    source.seek(0)
-    sample = source.read(1 << 16)
-    source.seek(0)
-    if b"\0" in sample:
-        raise refuse("the file is no CSV text (it holds zero bytes)")
-    delimiter = _delimiter(sample)
+    dialect = _dialect(source)
+    if dialect.encoding != UTF8:
+        filler.tally.notes.append(f"the file was read as {dialect.encoding} and is written as UTF-8")
     csv.field_size_limit(LONGEST_CELL)
-    with closing(_rows(source, delimiter, options.limits.cells)) as rows:
-        _write(rows, target, sample, options, filler)
+    with closing(_rows(source, dialect, options.limits.cells)) as rows:
+        _write(rows, target, dialect, options, filler)
     return ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Dialect:
+    """How a file is written."""
+
+    encoding: str
+    mark: bool  # a byte order mark in front
+    delimiter: str
+    line_end: str
+    comma: bool  # in front of decimals
+
+    @property
+    def errors(self) -> str:
+        """Five bytes mean nothing in Windows-1252; everything else that cannot be read is said."""
+        return "replace" if self.encoding == "windows-1252" else "strict"
+
+
+def _dialect(source: IO[bytes]) -> _Dialect:
+    """What the file shows of itself; WorkloadError for what is no text."""
+    source.seek(0)
+    sample = source.read(1 << 16)
+    encoding = UTF8
+    if sample.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encoding = "utf-16"
+    elif b"\0" in sample:
+        raise refuse("the file is no CSV text (it holds zero bytes)")
+    elif not _is_utf8(source):
+        encoding = "windows-1252"
+    source.seek(0)
+    text = sample[: len(sample) // 2 * 2].decode(encoding, "ignore")
+    delimiter = _delimiter(text)
+    cells = re.split(rf'["\r\n{re.escape(delimiter)}]+', text)
+    commas = delimiter != "," and any(COMMA.fullmatch(cell) for cell in cells)
+    return _Dialect(
+        encoding=encoding,
+        mark=encoding != UTF8 or sample.startswith(codecs.BOM_UTF8),
+        delimiter=delimiter,
+        line_end="\r\n" if "\r\n" in text else "\n",
+        comma=commas and not any(POINT.fullmatch(cell) for cell in cells),
+    )
+
+
+def _is_utf8(source: IO[bytes]) -> bool:
+    source.seek(0)
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        while piece := source.read(1 << 20):
+            decoder.decode(piece)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _write(
-    rows: Iterator[list[str]], target: IO[bytes], sample: bytes, options: FillOptions, filler: RowFiller
+    rows: Iterator[list[str]], target: IO[bytes], dialect: _Dialect, options: FillOptions, filler: RowFiller
 ) -> None:
-    delimiter = _delimiter(sample)
-    line_end = "\r\n" if b"\r\n" in sample else "\n"
     before, header = _header(rows, options)
     columns = columns_of(header, len(header), options.mapping)
     if "model" not in {known.key for known in columns.inputs.values()}:
@@ -55,19 +108,19 @@ def _write(
     width = len(header) + len(columns.appended)
     text = io.TextIOWrapper(target, encoding="utf-8", newline="", write_through=False)
     try:
-        if sample.startswith(codecs.BOM_UTF8):
+        if dialect.mark:
             text.write(BOM)
-        writer = csv.writer(text, delimiter=delimiter, lineterminator=line_end)
+        writer = csv.writer(text, delimiter=dialect.delimiter, lineterminator=dialect.line_end)
         writer.writerows([neutral(cell) for cell in row] for row in before)
         writer.writerow([neutral(cell) for cell in [*header, *columns.appended]])
-        writer.writerows(_filled(rows, len(header), width, columns, filler))
+        writer.writerows(_filled(rows, len(header), width, columns, filler, comma=dialect.comma))
         text.flush()
     finally:
         text.detach()
 
 
 def _filled(
-    rows: Iterator[list[str]], given: int, width: int, columns: Columns, filler: RowFiller
+    rows: Iterator[list[str]], given: int, width: int, columns: Columns, filler: RowFiller, *, comma: bool
 ) -> Iterator[list[str]]:
     for row in rows:
         if len(row) > given and any(cell.strip() for cell in row[given:]):
@@ -82,13 +135,14 @@ def _filled(
             result = found
         cells = [*row, *[""] * (width - len(row))]
         for name, column in columns.results.items():
-            cells[column] = written(result.get(name))
+            value = result.get(name)
+            cells[column] = written(value).replace(".", ",") if comma and isinstance(value, float) else written(value)
         yield [neutral(cell) for cell in cells]
 
 
-def _delimiter(sample: bytes) -> str:
+def _delimiter(text: str) -> str:
     """The separator that the first line with any has most of."""
-    for line in sample.decode("utf-8", "replace").splitlines():
+    for line in text.splitlines():
         counts = {mark: line.count(mark) for mark in DELIMITERS}
         best = max(counts, key=lambda mark: counts[mark])
         if counts[best]:
@@ -96,10 +150,10 @@ def _delimiter(sample: bytes) -> str:
     return ","
 
 
-def _rows(source: IO[bytes], delimiter: str, most_cells: int) -> Generator[list[str], None, None]:
-    lines = io.TextIOWrapper(source, encoding="utf-8-sig", newline="")
+def _rows(source: IO[bytes], dialect: _Dialect, most_cells: int) -> Generator[list[str], None, None]:
+    lines = io.TextIOWrapper(source, encoding=dialect.encoding, errors=dialect.errors, newline="")
     cells = 0
-    reader = csv.reader(lines, delimiter=delimiter)
+    reader = csv.reader(lines, delimiter=dialect.delimiter)
     try:
         for row in reader:
             cells += len(row)
@@ -107,7 +161,8 @@ def _rows(source: IO[bytes], delimiter: str, most_cells: int) -> Generator[list[
                 raise refuse(f"the file has more than {most_cells:,} cells")
             yield row
     except UnicodeDecodeError as error:
-        raise refuse(f"the file is not UTF-8 text (byte {error.start} after line {reader.line_num})") from None
+        where = f"byte {error.start} after line {reader.line_num}"
+        raise refuse(f"the file is not {dialect.encoding} text ({where}); save it as CSV UTF-8") from None
     except csv.Error as error:
         raise refuse(f"line {reader.line_num}: {error}") from None
     finally:

@@ -56,6 +56,8 @@ WHAT_LINKS = {
 def fill_ods(source: IO[bytes], target: IO[bytes], options: FillOptions, filler: RowFiller) -> str:
     """Write `source` with results to `target`; the name of the table that was filled."""
     archive = Archive(source, options.limits)
+    if _is_encrypted(archive):
+        raise refuse("the file is protected by a password")
     if "content.xml" not in archive.names or not _is_spreadsheet(archive):
         raise refuse("the file is no OpenDocument spreadsheet")
     macros = {name for name in archive.names if name.startswith(("Basic/", "Scripts/"))}
@@ -86,6 +88,13 @@ def fill_ods(source: IO[bytes], target: IO[bytes], options: FillOptions, filler:
                             raise refuse(f"{entry.filename} has a document type, in which entities could hide")
                         part.write(piece)
     return found.name
+
+
+def _is_encrypted(archive: Archive) -> bool:
+    manifest = "META-INF/manifest.xml"
+    return "encrypted-package" in archive.names or (
+        manifest in archive.names and b"encryption-data" in archive.read(manifest)
+    )
 
 
 def _is_spreadsheet(archive: Archive) -> bool:

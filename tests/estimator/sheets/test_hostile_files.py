@@ -226,6 +226,7 @@ FORMULA = (
         (ods(after=FORMULA % "of:=DDE(&quot;soffice&quot;;1;2)"), "other files or programs"),
         (packed({"mimetype": b"application/vnd.oasis.opendocument.text", "content.xml": b"<x/>"}), "no OpenDocument"),
         (packed({"mimetype": ODS_MIME}), "no OpenDocument"),
+        (packed({"mimetype": ODS_MIME, "META-INF/manifest.xml": b"<manifest:encryption-data/>"}), "password"),
         (ods().replace(b"PK\x03\x04", b"PK\x03\x05", 1), "damaged|no whole"),
     ],
 )  # fmt: skip

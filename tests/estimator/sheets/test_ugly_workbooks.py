@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
+import csv
 import io
+import re
 from collections.abc import Callable, Sequence
 from datetime import datetime, time, timedelta
 from pathlib import Path
@@ -234,3 +237,26 @@ def test_parts_that_results_do_not_touch_stay_as_they_are(filler: RowFiller) -> 
     before = parts(data)
     after = parts(fill_bytes("xlsx", data, FillOptions(), RowFiller(filler.market, filler.answers))[0])
     assert before["xl/tables/table1.xml"] == after["xl/tables/table1.xml"]
+
+
+# --- CSV of other programs ------------------------------------------------------------------------------------------
+
+GERMAN = "Name;Modell;Methode;Tokens;GPU;GPUs;Epochs\r\nKöln;llama3-8b;lora;50 Mio;H100;1;1,5\r\n"
+MEANT = FillOptions(mapping={"Modell": "model", "Methode": "method"})
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "utf-8", "utf-8-sig"])
+def test_a_csv_is_read_as_its_program_wrote_it(encoding: str, filler: RowFiller) -> None:
+    out, report = fill_bytes("csv", GERMAN.encode(encoding), MEANT, RowFiller(filler.market, filler.answers))
+    assert out.startswith(codecs.BOM_UTF8) == (encoding != "utf-8")
+    (row,) = csv.DictReader(io.StringIO(out.decode("utf-8-sig"), newline=""), delimiter=";")
+    assert (row["Name"], row["error"]) == ("Köln", "")
+    assert re.fullmatch(r"\d+,\d+", row["cost_usd_p50"])  # as the file writes its own figures
+    assert bool(report.notes) == (not encoding.startswith("utf-8"))
+
+
+def test_points_stay_points_where_the_file_has_them(filler: RowFiller) -> None:
+    text = "model;method;tokens;gpu;epochs\nllama3-8b;lora;50M;H100:1;1.5\n"
+    out, _ = fill_bytes("csv", text.encode(), FillOptions(), RowFiller(filler.market, filler.answers))
+    (row,) = csv.DictReader(io.StringIO(out.decode(), newline=""), delimiter=";")
+    assert re.fullmatch(r"\d+\.\d+", row["cost_usd_p50"])
