@@ -134,12 +134,16 @@ def plan(
 
 
 def market_of(workload: Workload, offers: OfferTable | None, now: datetime) -> OfferTable:
-    """What can be rented (`offers`, else the shipped snapshot), and the user's own machines beside it.
+    """What can be rented (`offers`, else the shipped snapshot) as the user pays it, and own machines beside it.
 
     Raises PricesUnavailable when none of it has a usable price.
     """
     if offers is None:
         offers = current_offers(now=now, accelerators=workload.constraints.accelerators.value)
+    if workload.negotiated:
+        from pricing.sources.overrides_file import apply_stated
+
+        offers = apply_stated(offers, workload.negotiated, "negotiated", now=now)
     if workload.own:
         machines = [own_machine(machine.stated()) for machine in workload.own]
         offers = concatenate([offers, own_table(machines, now=now)])
@@ -158,8 +162,8 @@ def _overflowing(ways: Ways) -> Mask:
 
 
 def _hopeless(ways: Ways) -> Mask:
-    """What interruptions hardly let come to an end: one run in ten takes more than `HOPELESS` times what it would."""
-    return np.asarray(ways.outcome.hours_p90 > HOPELESS * ways.outcome.undisturbed_p90, dtype=bool)
+    """What interruptions hardly let come to an end: one run in ten takes `HOPELESS` times what a late one would."""
+    return np.asarray(ways.outcome.hours_p90 > HOPELESS * ways.outcome.undisturbed_late, dtype=bool)
 
 
 def _without(ways: Ways, leave_out: Mask) -> tuple[Ways, int]:

@@ -15,7 +15,7 @@ from estimator.cost import billed_hours
 from estimator.request.run import SpotPolicy
 from estimator.risk.hazard import Hazards
 from estimator.risk.price_path import PricePaths
-from estimator.risk.renewal import SMALL, best_interval
+from estimator.risk.renewal import SMALL, best_interval, segments_of
 from estimator.risk.simulate import (
     Z80,
     Moments,
@@ -102,7 +102,7 @@ class Outcome:
     cost_mean: Floats
     interruptions: Floats  # expected
     lost: Floats  # hours, expected: work done again, waiting, restarts
-    undisturbed_p90: Floats  # hours in nine of ten runs, were nothing interrupted
+    undisturbed_late: Floats  # hours of a run that is late in everything and interrupted by nothing
     interval: Floats  # hours between checkpoints; inf: none but the last
     checkpoints: Floats  # hours, typical
     evaluation: Floats  # hours, typical
@@ -162,10 +162,11 @@ def _outcome(plain: Plain, deadline: float | None, budget: float | None, paths: 
 
     typical_work = plain.training * (1.0 + plain.evaluation.typical)
     interval = _interval(plain, typical_work)
-    saving = checkpoint_hours(work, interval, plain.write)
+    cut = segments_of(work, interval, plain.write)
+    saving = np.where(cut[0] > 1, cut[0] * plain.write, 0.0)
     billed_down = share * start + (1.0 - share) * repair
     waiting = share * wait
-    moments = lost_hours(work, hazard, interval, plain.write, billed_down + waiting)
+    moments = lost_hours(work, hazard, interval, plain.write, billed_down + waiting, cut=cut)
     if plain.saves.any():
         moments = _told(plain, moments, work, hazard, interval, start + wait, repair)
     lost = by_quantile(moments, draw.lost)
@@ -175,7 +176,9 @@ def _outcome(plain: Plain, deadline: float | None, budget: float | None, paths: 
     hours = calm + lost
     blocks = np.ceil(hours / plain.term) * plain.term
     paid = np.where(np.isfinite(plain.term), blocks, billed_hours(hours - idle, plain.own))
-    price = plain.usd_per_hour * log_normal(plain.price.low, plain.price.middle, plain.price.high, draw.price)
+    price = plain.usd_per_hour
+    if plain.price.observations.any():
+        price = price * log_normal(plain.price.low, plain.price.middle, plain.price.high, draw.price)
     dollars = paid * price
     interruptions = moments.count.mean(axis=0)
     if plain.policy is SpotPolicy.FALLBACK:
@@ -207,7 +210,7 @@ def _outcome(plain: Plain, deadline: float | None, budget: float | None, paths: 
         cost_mean=cost.mean(axis=0),
         interruptions=interruptions,
         lost=np.maximum(hours.mean(axis=0) - calm.mean(axis=0), 0.0),
-        undisturbed_p90=_quantiles(calm)[2],
+        undisturbed_late=_late(plain),
         interval=interval,
         checkpoints=checkpoint_hours(typical_work, interval, plain.write),
         evaluation=plain.training * plain.evaluation.typical,
@@ -230,6 +233,11 @@ def _told(
             for field in fields(Moments)
         }
     )
+
+
+def _late(plain: Plain) -> Floats:
+    """Hours of a run whose parts all take as long as one in ten does."""
+    return plain.start_up[2] + plain.staging.high + plain.training / plain.slow * (1.0 + plain.evaluation.high)
 
 
 def _interval(plain: Plain, work: Floats) -> Floats:
@@ -274,11 +282,12 @@ def _spread(low: float | Floats, typical: float | Floats, high: float | Floats, 
 
 def _quantiles(values: Floats) -> Floats:
     """10%, 50% and 90% quantiles over the paths (rows); NaN columns stay NaN. Shape (3, n)."""
-    ordered = np.sort(values, axis=0)
     place = np.array([0.1, 0.5, 0.9]) * (len(values) - 1)
     below = np.floor(place).astype(np.int64)
-    part = (place - below)[:, None]
-    return np.asarray(ordered[below] * (1.0 - part) + ordered[np.minimum(below + 1, len(values) - 1)] * part, float)
+    above = np.minimum(below + 1, len(values) - 1)
+    ordered = np.partition(values.T, np.union1d(below, above), axis=1)  # the few that are needed in their places
+    part = place - below
+    return np.asarray((ordered[:, below] * (1.0 - part) + ordered[:, above] * part).T, float)
 
 
 def _share_within(values: Floats, limit: float | None) -> Floats:

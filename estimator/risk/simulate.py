@@ -99,14 +99,22 @@ class Moments:
     variance: Floats
 
 
-def lost_hours(work: Figure, hazard: Figure, interval: Figure, write: Figure, down: Figure) -> Moments:
+def lost_hours(
+    work: Figure,
+    hazard: Figure,
+    interval: Figure,
+    write: Figure,
+    down: Figure,
+    *,
+    cut: tuple[Floats, Floats] | None = None,
+) -> Moments:
     """Moments of the hours lost to interruptions over `work` hours, from the renewal structure of `risk.renewal`.
 
     Each of n segments of length s fails a geometric number of times (success e^(-hazard s)); an attempt that fails has
-    used up a truncated exponential time, and `down` hours follow.
+    used up a truncated exponential time, and `down` hours follow. `cut` is `segments_of` where it is known already.
     """
     rate = np.asarray(hazard, float)
-    segments, length = segments_of(work, interval, write)
+    segments, length = cut or segments_of(work, interval, write)
     risk = np.clip(rate * length, SMALL, HOPELESS)
     odds = np.expm1(risk)  # failures of a segment, mean; variance odds (1 + odds)
     speed = np.maximum(rate, SMALL / np.maximum(length, SMALL))
