@@ -105,7 +105,7 @@ class Meter:
 def resident_bytes() -> float:
     """Memory of this process; 0 where the system does not tell (it has no /proc)."""
     try:
-        return float(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return float(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
         return 0.0
 

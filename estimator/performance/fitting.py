@@ -31,7 +31,7 @@ def run(*, families: tuple[str, ...] = FAMILIES, intervals: bool = True, path: P
 
     Without `intervals` the committed widths stay: they need every split of the study, minutes instead of seconds.
     """
-    document: dict[str, object] = json.loads(path.read_text()) if path.exists() else {}
+    document: dict[str, object] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     constants = dict(document.get("families", {}))  # type: ignore[call-overload]
     widths = dict(document.get("intervals", {}))  # type: ignore[call-overload]
     pack = dict(packed.load())
@@ -59,7 +59,7 @@ def run(*, families: tuple[str, ...] = FAMILIES, intervals: bool = True, path: P
         "interval_unit": "half-width of the 80% interval, natural log of throughput",
         "intervals": widths,
     }
-    path.write_text(json.dumps(document, indent=1, sort_keys=False) + "\n")
+    path.write_text(json.dumps(document, indent=1, sort_keys=False) + "\n", encoding="utf-8")
     packed.save(pack)
     fitted.cache_clear()
     widths_of.cache_clear()
@@ -69,7 +69,7 @@ def run(*, families: tuple[str, ...] = FAMILIES, intervals: bool = True, path: P
 
 def committed_fingerprint(path: Path = PARAMETERS) -> str:
     """Fingerprint of the data that the committed fit belongs to; "" before the first fit."""
-    return str(json.loads(path.read_text())["fingerprint"]) if path.exists() else ""
+    return str(json.loads(path.read_text(encoding="utf-8"))["fingerprint"]) if path.exists() else ""
 
 
 def _described(family: str, constants: Constants) -> dict[str, dict[str, object]]:

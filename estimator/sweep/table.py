@@ -31,7 +31,6 @@ COMPRESSION = "zstd"
 def arrow() -> Any:
     """The library that writes Parquet; WorkloadError says how to get it where it is not installed."""
     try:
-        import pyarrow
         import pyarrow.parquet
     except ImportError:
         raise WorkloadError("a sweep is written with pyarrow: pip install 'gpu-cost-estimator[sweep]'") from None
