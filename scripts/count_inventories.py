@@ -135,7 +135,7 @@ def run(task: Task) -> Inventory:
 
 
 A_SAMPLE = tuple(
-    f.name for f in fields(Inventory) if f.name.endswith(("_flops", "_values")) and f.name != "fixed_values"
+    f.name for f in fields(Inventory) if f.name.endswith(("_flops", "_values", "_scores")) and f.name != "fixed_values"
 )
 """Counts that belong to a sample, not to a pass of the model."""
 

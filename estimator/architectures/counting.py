@@ -17,6 +17,9 @@ from dataclasses import dataclass, field, fields
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from estimator.architectures.inventories import Inventory
 
 # Narrow matrix work (few channels in or out) does not fill the matrix units; see `_bucket`.
@@ -30,6 +33,7 @@ class _Tally:
 
     sums: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     stored: dict[int, int] = field(default_factory=dict)
+    scores: set[int] = field(default_factory=set)  # of the stored ones, those that a softmax made
     works_on_weights: bool = False
 
 
@@ -56,6 +60,7 @@ def slow_channels_last(width: int) -> float:
 
 
 _NORMS = ("batch_norm", "layer_norm", "group_norm", "instance_norm", "rms_norm")
+SOFTMAX = ("aten::_softmax", "aten::_safe_softmax")
 _FREE = {
     "empty",
     "empty_like",
@@ -182,9 +187,13 @@ def _tally(model: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> _Ta
             ins = [t for t in tree_flatten((args, kwargs or {}))[0] if isinstance(t, torch.Tensor)]
             outs = [t for t in tree_flatten(out)[0] if isinstance(t, torch.Tensor)]
             tally.add(func, args, ins, outs)
+            if func._schema.name in SOFTMAX and not tally.backward:
+                scores.update(t.untyped_storage()._cdata for t in outs)
+                alive.extend(outs)
             return out
 
     result = _Tally()
+    scores: set[int] = set()
 
     def keep(tensor: Any) -> Any:
         key = tensor.untyped_storage()._cdata
@@ -193,6 +202,8 @@ def _tally(model: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> _Ta
                 result.stored.get(key, 0), tensor.untyped_storage().size() // tensor.element_size()
             )
             alive.append(tensor)
+            if key in scores:
+                result.scores.add(key)
         return tensor
 
     alive: list[Any] = []  # a freed storage's address may be used again
@@ -234,8 +245,11 @@ def count(
     varying = [f.name for f in fields(Inventory) if f.name.endswith(("_flops", "_values"))]
     counts = {key: slope(key) for key in varying}
     counts["fixed_values"] = sum(fixed(k) for k in ("norm_values", "elementwise_values", "backward_values"))
-    kept = sum(high.stored.values()) - sum(low.stored.values()) if high else sum(low.stored.values())
-    counts["stored_values"] = kept / 2.0
+
+    def kept(tally: _Tally) -> NDArray[np.float64]:
+        return np.array([sum(tally.stored.values()), sum(tally.stored[key] for key in tally.scores)], float)
+
+    counts["stored_values"], counts["kept_scores"] = (kept(high) - kept(low) if high else kept(low)) / 2.0
     counts["largest_values"] = max(low.stored.values(), default=0) / 2.0
     return Inventory(
         model=name,

@@ -50,6 +50,7 @@ class Inventory:
     fixed_values: float  # normalisation and everything else, forward + backward, that does not grow with the batch
     softmax_values: float  # outputs of softmax (attention scores), part of elementwise
     stored_values: float  # kept for the backward pass, parameters excluded
+    kept_scores: float  # of them, outputs of softmax: what fused attention does not keep
     largest_values: float  # the largest single stored tensor
     kernels: float  # forward
     backward_kernels: float
@@ -95,6 +96,7 @@ def inventories() -> dict[str, tuple[Inventory, ...]]:
         return {}
     with FILE.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
+            row["kept_scores"] = row["kept_scores"] or row["softmax_values"]  # not told apart when it was counted
             cells = {f.name: row[f.name] if f.name in _TEXT else float(row[f.name] or 0.0) for f in fields(Inventory)}
             table.setdefault(fold(row["model"]), []).append(Inventory(**cells))  # type: ignore[arg-type]
     return {name: tuple(found) for name, found in table.items()}

@@ -123,7 +123,7 @@ def of_inventory(
     operands = 3.0 * (counted.matrix_values + counted.grouped_values)  # forward, and both backward products
     operands *= REREAD_CHANNELS_LAST if channels_last else REREAD
     kept = counted.stored_values
-    score_kept = min(2.0 * counted.softmax_values, 0.9 * kept)
+    score_kept = min(counted.kept_scores, 0.9 * kept)
     dense = counted.linear_flops + counted.conv1x1_flops + counted.conv_flops + counted.grouped_flops
     slow = SLOW_GROUPS * counted.slow_grouped_flops if channels_last else 0.0
     photograph = counted.input.startswith("3x")
