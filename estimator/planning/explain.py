@@ -41,7 +41,7 @@ def derivation(job: Job, entry: EstimateEntry, cloud: str | None) -> list[str]:
         *_step(entry),
         *_memory(entry),
         *_hours(job, entry, cloud),
-        *_cost(entry),
+        *_cost(job, entry),
         *_risk(entry),
         *_energy(entry),
         *_evidence(entry),
@@ -86,6 +86,8 @@ def _layout(job: Job, entry: EstimateEntry) -> list[str]:
         f"activation checkpointing {layout.activation_checkpointing}",
         f"  global batch {job.training.global_batch} = micro-batch {layout.micro_batch:g} x accumulation "
         f"{layout.grad_accum} x data {layout.data}",
+        f"  launch: torchrun --nnodes {entry.nodes} --nproc-per-node {max(1, round(entry.gpus / entry.nodes))} "
+        "with your training script and this layout",
     ]
 
 
@@ -137,7 +139,7 @@ def _hours(job: Job, entry: EstimateEntry, cloud: str | None) -> list[str]:
     return lines
 
 
-def _cost(entry: EstimateEntry) -> list[str]:
+def _cost(job: Job, entry: EstimateEntry) -> list[str]:
     price, cost = entry.price, entry.cost_usd
     if cost is None or price.usd_per_hour_instance is None:
         return ["dollars: no price is known for this hardware"]
@@ -161,6 +163,8 @@ def _cost(entry: EstimateEntry) -> list[str]:
         money = entry.converted
         said = f"at {money.per_usd:g} for a dollar, as the request says"
         terms.append(f"  in {money.currency} {said}: {entry.converted.cost.p50:,.2f}")
+    if not job.workload.bill.data_in:
+        terms.append("  egress: none counted, as bill.data_in does not say where the data lies")
     return [
         f"dollars = {cost.p50:,.2f} (80% between {cost.p10:,.2f} and {cost.p90:,.2f}); machines at "
         f"{entry.nodes} x ${price.usd_per_hour_instance:.4f}/h",

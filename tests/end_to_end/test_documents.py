@@ -7,13 +7,27 @@ from pathlib import Path
 
 import pytest
 
-from estimator.request.run import Bill, Evaluation, Run, Spot
+from estimator.request.run import Bill, Currency, Evaluation, Run, Spot
 from estimator.request.sections import Architecture, Constraints, Custom, Lora, Options, OwnMachine, Quota
 from estimator.request.workload import Workload
 from scripts.refresh_docs import PART, ROOT, commands, documents, enums, refreshed, run
 
 BLOCK = re.compile(r"(?P<before>[^\n]*\n)```(?P<kind>console|python)\n(?P<body>.*?)```", re.DOTALL)
-SECTIONS = (Workload, Lora, Architecture, Custom, OwnMachine, Constraints, Quota, Options, Run, Evaluation, Spot, Bill)
+SECTIONS = (
+    Workload,
+    Lora,
+    Architecture,
+    Custom,
+    OwnMachine,
+    Constraints,
+    Quota,
+    Options,
+    Run,
+    Evaluation,
+    Spot,
+    Bill,
+    Currency,
+)
 HERE = [pytest.param(path, id=str(path.relative_to(ROOT))) for path in documents()]
 
 
