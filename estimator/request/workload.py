@@ -121,6 +121,7 @@ class Workload(Strict):
 
     own: Annotated[tuple[OwnMachine, ...], BeforeValidator(read_own)] = ()
     measured: Annotated[tuple[str, ...], BeforeValidator(listed_measurements)] = ()
+    negotiated: dict[str, Any] | None = None  # discounts, commitments, blocks, prices: pricing.sources.overrides_file
     run: Run = Run()
     spot: Spot = Spot()
     bill: Bill = Bill()
@@ -171,6 +172,10 @@ class Workload(Strict):
             )
         self._check_batches()
         self._check_own()
+        if self.negotiated is not None:
+            from pricing.sources.overrides_file import stated
+
+            stated(self.negotiated, "negotiated")
         return self
 
     def _check_own(self) -> None:

@@ -20,21 +20,25 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from benchmarks_db.errors import WorkloadError
 from pricing.offers import BOUGHT, Market
 from pricing.regions import resolve_cloud
-from pricing.sources.overrides import Commitment, CustomPrice, Discount, Matching, Overrides, Rule
+from pricing.sources.overrides import Commitment, CustomPrice, Discount, Matching, Overrides, Rule, apply_overrides
 
 if TYPE_CHECKING:
     from yaml import Node
 
+    from pricing.offers import OfferTable
+
+T = TypeVar("T")
+MAX_RULES = 100  # of one request; each looks at all offers
 MAX_BYTES = 4 * 2**20
 HOURS = {"h": 1.0, "d": 24.0, "w": 168.0, "m": 730.0, "y": 8760.0}  # a month is a twelfth of a year
 SECTIONS = ("discounts", "commitments", "blocks", "prices")
@@ -111,6 +115,31 @@ def overrides(content: object) -> Overrides:
     )
 
 
+def stated(content: object, field: str) -> Overrides:
+    """The rules that a request carries itself under the key `field`, at most `MAX_RULES` of them.
+
+    WorkloadError names the place below `field`.
+    """
+    rules = _below(field, lambda: overrides(content))
+    if len(rules.discounts) + len(rules.commitments) + len(rules.prices) > MAX_RULES:
+        raise WorkloadError(f"has more than {MAX_RULES} rules", field=field)
+    return rules
+
+
+def apply_stated(table: OfferTable, content: object, field: str, *, now: datetime) -> OfferTable:
+    """The table as the rules of a request make it (see `stated`)."""
+    rules = stated(content, field)
+    return _below(field, lambda: apply_overrides(table, rules, now=now))
+
+
+def _below(field: str, what: Callable[[], T]) -> T:
+    try:
+        return what()
+    except WorkloadError as error:
+        place = field if error.field in (None, "overrides") else f"{field}.{error.field}"
+        raise WorkloadError(error.message, field=place, value=error.value, nearest=error.nearest) from None
+
+
 def _mapping(value: object, field: str, known: Sequence[str]) -> Mapping[str, object]:
     if not isinstance(value, Mapping):
         raise WorkloadError("must be a mapping", field=field, value=value)
@@ -119,7 +148,7 @@ def _mapping(value: object, field: str, known: Sequence[str]) -> Mapping[str, ob
             near = get_close_matches(str(key), known, n=2)
             raise WorkloadError(
                 f"unknown key {key!r}; known are {', '.join(known)}",
-                field=str(key) if field == "overrides" else f"{field}.{key}",
+                field=(str(key) or field) if field == "overrides" else f"{field}.{key}",
                 value=key,
                 nearest=near,
             )

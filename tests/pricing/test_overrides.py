@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks_db.errors import WorkloadError
+from estimator.planning.planner import plan
+from estimator.request.workload import Workload
 from pricing.offers import Market, Offer, OfferTable, PriceState, current_offers
 from pricing.sources.overrides import apply_overrides
 from pricing.sources.overrides_file import overrides, read_overrides
@@ -18,9 +20,12 @@ from pricing.sources.overrides_file import overrides, read_overrides
 NOW = datetime(2026, 9, 1, tzinfo=UTC)
 
 
-@pytest.fixture(scope="module")
+MARKET = current_offers(now=NOW)
+
+
+@pytest.fixture
 def market() -> OfferTable:
-    return current_offers(now=NOW)
+    return MARKET
 
 
 @pytest.fixture
@@ -124,10 +129,10 @@ def test_a_custom_price_of_a_listed_machine_keeps_the_list_price_beside_it(marke
 
 
 @given(st.floats(0.01, 99.99), st.floats(0.01, 99.99))
-def test_a_larger_discount_never_makes_anything_dearer(market: OfferTable, one_: float, other: float) -> None:
+def test_a_larger_discount_never_makes_anything_dearer(one_: float, other: float) -> None:
     low, high = sorted((one_, other))
     cheap, dear = (
-        apply_overrides(market, overrides({"discounts": [{"name": "x", "percent": p}]}), now=NOW).usd_per_hour
+        apply_overrides(MARKET, overrides({"discounts": [{"name": "x", "percent": p}]}), now=NOW).usd_per_hour
         for p in (high, low)
     )
     assert not (cheap > dear + 1e-12).any()
@@ -223,3 +228,58 @@ def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path: Path) -> None
 
 def test_an_empty_file_changes_nothing(market: OfferTable, written: Callable[[str], Path]) -> None:
     assert apply_overrides(market, read_overrides(written("")), now=NOW).offers() == market.offers()
+
+
+REQUEST = {"model": "resnet50", "images": "1M", "constraints": {"gpus": ["H100:8"], "clouds": ["aws"]}}
+
+
+def test_a_request_may_carry_its_own_rules(market: OfferTable) -> None:
+    limits = {**REQUEST["constraints"], "markets": ["on-demand"]}  # type: ignore[dict-item]
+    rules = {"discounts": [{"name": "EDP", "cloud": "aws", "percent": 50}, {"name": "x", "cloud": "gcp", "percent": 5,
+                                                                            "until": "2020-01-01"}]}  # fmt: skip
+    plain, paid = (
+        plan(Workload.model_validate({**REQUEST, "constraints": limits, **more}), offers=market, now=NOW)
+        for more in ({}, {"negotiated": rules})
+    )
+    before, after = plain.plans[0].price, paid.plans[0].price
+    assert after.usd_per_hour == pytest.approx((before.usd_per_hour or 0) / 2)
+    assert after.list_usd_per_hour == before.usd_per_hour
+    assert (after.source or "").endswith("negotiated -50% (EDP)")
+    assert any("'x' ended on 2020-01-01" in warning for warning in paid.warnings)
+
+
+@pytest.mark.parametrize(
+    ("content", "field"),
+    [
+        ({"discounts": [{"name": "x", "percent": "much"}]}, "negotiated.discounts[0].percent"),
+        ({"discont": []}, "negotiated.discont"),
+        ({"discounts": [{"name": "x", "percent": 1}] * 101}, "negotiated"),
+        ({"discounts": [{"name": "x", "percent": 1, "regions": ["moon"]}]}, "negotiated.discounts[0].regions"),
+    ],
+)
+def test_wrong_rules_of_a_request_are_refused_by_field(market: OfferTable, content: object, field: str) -> None:
+    with pytest.raises(WorkloadError) as caught:
+        plan(Workload.model_validate({**REQUEST, "negotiated": content}), offers=market, now=NOW)
+    assert caught.value.field == field
+
+
+anything = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8), st.dates()),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=8), inner, max_size=3)),
+    max_leaves=8,
+)
+KEYS = ("name", "cloud", "regions", "instance_types", "markets", "percent", "usd_per_hour", "upfront_usd", "term",
+        "from", "until", "region", "instance_type", "market")  # fmt: skip
+values = st.one_of(anything, st.sampled_from(["aws", "us-*", "p5*", "spot", 12, "3y", "2026-01-01", ["us-east-1"]]))
+rule = st.one_of(anything, st.dictionaries(st.sampled_from(KEYS), values, max_size=7))
+
+
+@given(st.one_of(anything, st.dictionaries(st.sampled_from(["discounts", "commitments", "blocks", "prices"]),
+                                           st.one_of(anything, st.lists(rule, max_size=3)), max_size=4)))  # fmt: skip
+def test_whatever_stands_in_the_rules_they_are_refused_or_leave_sane_prices(content: object) -> None:
+    try:
+        after = apply_overrides(MARKET, overrides(content), now=NOW)
+    except WorkloadError:
+        return
+    usd = after.usd_per_hour[after.ranked]
+    assert ((usd > 0) & (usd < 1e6)).all()
