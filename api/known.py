@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from api import metrics
 from api.settings import Settings
+from benchmarks_db.errors import WorkloadError
 from pricing.offers import OfferTable
 from pricing.store import Store, StoreError
-from pricing.store_measurements import measurements_of
+from pricing.store_measurements import kept_measurements
 
 if TYPE_CHECKING:
     from pricing.spot_history import SpotHistory
@@ -34,6 +35,9 @@ class Known:
 
     def __init__(self, store: Store, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
+        self._folder = settings.folder
+        self._shared = settings.database_url is not None
+        self._unusable = ""
         self._seconds = settings.look_again_seconds
         self._patience = settings.outage_seconds
         self._clock = clock
@@ -60,11 +64,27 @@ class Known:
         return self._read("history", read, nothing, self._seconds, now)[1]
 
     def measured(self, now: datetime) -> list[dict[str, str]]:
-        """A team's measurements."""
-        return self._read("measured", lambda: measurements_of(self._store), [], self._seconds, now)
+        """What `benchmarks add` has kept; rows that cannot be used are left out, said in the log and in every plan."""
+        store = self._store if self._shared else None
+
+        def read() -> list[dict[str, str]]:
+            try:
+                found = kept_measurements(self._folder, store)
+            except WorkloadError as error:
+                if not self._unusable:
+                    log.error("kept measurements cannot be used, plans go on without: %s", error)
+                self._unusable = f"kept measurements cannot be used, this plan leans on none of them: {error}"
+                return []
+            self._unusable = ""
+            before: list[dict[str, str]] = self._kept.get("measured", (0.0, []))[1]
+            return before if before == found else found
+
+        return self._read("measured", read, [], self._seconds, now, database=self._shared)
 
     def marked(self, table: OfferTable) -> OfferTable:
         """The offers with a warning where the database has not been heard of since."""
+        if self._unusable:
+            table = replace(table, warnings=(*table.warnings, self._unusable))
         if self.silent_since is None:
             return table
         words = (
@@ -72,20 +92,22 @@ class Known:
         )
         return replace(table, warnings=(*table.warnings, words))
 
-    def _read(self, name: str, read: Callable[[], Found], nothing: Found, seconds: float, now: datetime) -> Found:
+    def _read(
+        self, name: str, read: Callable[[], Found], nothing: Found, seconds: float, now: datetime, database: bool = True
+    ) -> Found:
         until, found = self._kept.get(name, (0.0, nothing))
         if self._clock() < until:
             return found  # type: ignore[no-any-return]
-        if not self._store.exists():
+        if database and not self._store.exists():
             return nothing
         try:
             found = read()
+            if database:
+                self._heard()
         except StoreError as error:
             self._unanswered(error, now)
             if name not in self._kept or self._clock() - self._answered > self._patience:
                 raise
-        else:
-            self._heard()
         self._kept[name] = (self._clock() + seconds, found)
         return found  # type: ignore[no-any-return]
 

@@ -78,6 +78,7 @@ class Prices:
             if seen is not None and recent:
                 return seen
             began = self._clock()
+            self._known.measured(now)  # what is wrong with them is said with the offers
             market = market_at(self._offers(now, accelerators, self._known.current(now)), now)
             ended = self._clock()
             until = ended + max(self._settings.look_again_seconds, LOOK_SHARE * (ended - began))
@@ -156,7 +157,7 @@ class Prices:
         return self._known.history(now)
 
     def measured(self, now: datetime) -> list[dict[str, str]]:
-        """The measurements that a team shares in the database."""
+        """What `benchmarks add` has kept, on this computer and in the shared database."""
         return self._known.measured(now)
 
 

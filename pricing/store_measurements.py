@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 
-from benchmarks_db.contribute import identity
+from benchmarks_db.contribute import identity, own_rows
+from benchmarks_db.errors import WorkloadError
 from pricing.store import Store
-from pricing.store_errors import StoreError
 
 Row = Mapping[str, str]
 
@@ -32,7 +33,7 @@ def add_measurements(store: Store, rows: Sequence[Row], *, now: datetime, by: st
 
 
 def measurements_of(store: Store) -> list[dict[str, str]]:
-    """Every row, oldest first. StoreError for one whose cells are no longer those that were added."""
+    """Every row, oldest first. WorkloadError for one whose cells are no longer those that were added."""
     if not store.exists():
         return []
     with store.reading() as ask:
@@ -40,8 +41,20 @@ def measurements_of(store: Store) -> list[dict[str, str]]:
     found = [json.loads(cells) for _, cells in rows]
     for (key, _), cells in zip(rows, found, strict=True):
         if identity(cells) != key:
-            raise StoreError(f"the measurement {key} is not what was added: remove it", field="measurements", value=key)
+            words = f"a row of {store.name} is not what was added: remove it"
+            raise WorkloadError(words, field="measurements", value=key)
     return found
+
+
+def kept_measurements(folder: Path, store: Store | None) -> list[dict[str, str]]:
+    """What `benchmarks add` has kept: in the file of this computer, then in the shared database, each row once.
+
+    Raises WorkloadError with the line of the file that cannot be used, StoreError for the database.
+    """
+    rows = {row["id"]: row for row in own_rows(folder)}
+    for row in measurements_of(store) if store is not None else ():
+        rows.setdefault(row["id"], row)
+    return list(rows.values())
 
 
 def remove_measurement(store: Store, key: str) -> bool:

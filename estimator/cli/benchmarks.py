@@ -82,11 +82,11 @@ def _measured(wanted: dict[str, str]) -> list[dict[str, Any]]:
 def _own(wanted: dict[str, str]) -> list[dict[str, Any]]:
     from fnmatch import fnmatchcase
 
-    from benchmarks_db.contribute import own_rows
+    from estimator.cli.measured import kept_rows
 
     return [
         _typed(row)
-        for row in own_rows(surroundings().data_dir)
+        for row in kept_rows(surroundings())
         if all(fnmatchcase(row[key].casefold(), pattern.strip().casefold()) for key, pattern in wanted.items())
     ]
 
@@ -154,10 +154,9 @@ def add(
 
 
 def _keep(rows: Path, dry_run: bool) -> None:
-    from benchmarks_db.contribute import add as keep
     from benchmarks_db.errors import WorkloadError
     from estimator.cli.errors import note
-    from estimator.cli.measured import read_measured
+    from estimator.cli.measured import keep_rows, read_measured
     from estimator.following.own_measurements import UNUSUAL_UTILISATION, disagreements
 
     measured, shares = read_measured(rows)
@@ -172,14 +171,8 @@ def _keep(rows: Path, dry_run: bool) -> None:
     if dry_run:
         note(f"{len(measured)} rows can be used; nothing was kept")
         return
-    folder = surroundings().data_dir
-    try:
-        added, known = keep(rows, folder)
-    except OSError as error:
-        raise WorkloadError(
-            f"{folder} cannot be written: {error.strerror or error}", field="ESTIMATOR_DATA_DIR", value=str(folder)
-        ) from None
-    note(f"{added} new rows kept in {folder}" + (f", {known} known already" if known else ""))
+    added, known, where = keep_rows(rows, surroundings())
+    note(f"{added} new rows kept in {where}" + (f", {known} known already" if known else ""))
 
 
 @benchmarks.command()

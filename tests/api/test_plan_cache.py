@@ -39,7 +39,7 @@ def clock() -> Clock:
 
 
 def plans_of(tmp_path: Path, clock: Clock) -> Plans:
-    settings = Settings(data_dir=tmp_path, look_again_seconds=0)
+    settings = Settings(data_dir=tmp_path, database_url=f"sqlite:///{tmp_path}/prices.db", look_again_seconds=0)
     return Plans(Prices(settings, clock), clock)
 
 

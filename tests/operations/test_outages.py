@@ -194,3 +194,19 @@ def test_a_full_disk_is_said_in_one_line_and_the_last_good_set_stays(
         store.switch(price_set({f"t{n}": 1.0 + n for n in range(5000)}, region="eu-west-1", at=NOW))
     prices = Prices(Settings(now=NOW, data_dir=tmp_path))
     assert 55.04 in prices.table(NOW).usd_per_hour
+
+
+def test_a_file_of_measurements_that_cannot_be_read_is_said_in_every_plan_and_ends_when_it_is_mended(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "measurements.csv"
+    file.write_text("model,gpu,throughput,unit\nllama3-8b,H100:8,many,tokens/s\n")
+    clock = Clock()
+    prices = Prices(Settings(now=NOW, data_dir=tmp_path), clock)
+    assert "measurements.csv line 2" in prices.table(NOW).warnings[-1]
+    assert prices.measured(NOW) == []
+    assert caplog.text.count("cannot be used") == 1
+    file.write_text("model,gpu,throughput,unit\nllama3-8b,H100:8,60000,tokens/s\n")
+    clock.now += 30
+    assert not any("measurements" in words for words in prices.table(NOW).warnings)
+    assert len(prices.measured(NOW)) == 1
