@@ -64,7 +64,7 @@ def page_at(chromium: Browser, server: str) -> Iterator[Open]:
     contexts, said = [], []
 
     def open_page(path: str = "/", *, javascript: bool = True, dark: bool = False, phone: bool = False,
-                  **state: object) -> Page:  # fmt: skip
+                  quiet: bool = True, **state: object) -> Page:  # fmt: skip
         context = chromium.new_context(
             viewport={"width": 390, "height": 844} if phone else {"width": 1360, "height": 900},
             color_scheme="dark" if dark else "light",
@@ -73,7 +73,8 @@ def page_at(chromium: Browser, server: str) -> Iterator[Open]:
         context.set_default_timeout(30_000)
         contexts.append(context)
         page = context.new_page()
-        page.on("console", lambda message: None if CANCELLED.match(message.text) else said.append(message.text))
+        if quiet:  # else the browser itself reports what the test breaks
+            page.on("console", lambda message: None if CANCELLED.match(message.text) else said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))
         page.goto(f"{server}{path}" + (f"?{urlencode(state, doseq=True)}" if state else ""))
         page.wait_for_load_state("networkidle")

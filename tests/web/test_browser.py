@@ -93,6 +93,78 @@ def test_a_stale_answer_never_replaces_a_newer_one(page_at: Open) -> None:
     page.unroute_all(behavior="ignoreErrors")
 
 
+def test_a_server_that_fails_is_told_and_the_next_answer_takes_it_away(page_at: Open) -> None:
+    page = page_at(quiet=False)
+    page.route(
+        "**/?*amount=1M*",
+        lambda route: route.fulfill(
+            status=503, content_type="application/problem+json", body=json.dumps({"detail": "too many requests wait"})
+        ),
+    )
+    page.locator("#amount").fill("1M")
+    soon(page, "#trouble").to_contain_text("The server could not answer (503): too many requests wait.")
+    assert "50M tokens" in page.locator(".eyebrow").inner_text()  # the answer before stays
+    page.unroute_all(behavior="ignoreErrors")
+    page.get_by_role("button", name="Try again").click()
+    soon(page, ".eyebrow").to_contain_text("1M tokens")
+    soon(page, "#trouble").to_be_hidden()
+
+
+def test_without_a_connection_the_page_says_so_and_goes_on_later(page_at: Open) -> None:
+    page = page_at(quiet=False)
+    page.context.set_offline(True)
+    page.locator("#amount").fill("3M")
+    soon(page, "#trouble").to_contain_text("The server cannot be reached.")
+    page.context.set_offline(False)
+    page.locator("#amount").fill("4M")
+    soon(page, ".eyebrow").to_contain_text("4M tokens")
+    soon(page, "#trouble").to_be_hidden()
+
+
+def test_a_plan_is_made_chosen_compared_and_copied_by_keyboard_alone(page_at: Open) -> None:
+    page = page_at()
+    keys = page.keyboard
+
+    def to(found: str) -> None:
+        for _ in range(150):
+            keys.press("Tab")
+            if page.evaluate("found => document.activeElement.matches(found)", found):
+                return
+        raise AssertionError(f"{found} is not reached")
+
+    to("#amount")
+    keys.press("Control+a")
+    keys.type("80M")
+    soon(page, ".eyebrow").to_contain_text("80M tokens")
+    to(".scatter.wide a:not([aria-current])")
+    keys.press("Enter")
+    soon(page, ".eyebrow").to_contain_text("Chosen")
+    for count in (1, 2):
+        to(f"tr:nth-child({count}) input[name=compare]")
+        keys.press("Space")
+        soon(page, "table.compare thead th").to_have_count(count)
+    to("#take-curl summary")
+    keys.press("Enter")
+    to("#take-curl [data-copy]")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    keys.press("Enter")
+    soon(page, "#take-curl [data-copy]").to_have_text("Copied")
+
+
+def test_on_a_phone_the_answer_is_in_sight_of_the_question(page_at: Open) -> None:
+    page = page_at(phone=True)
+    peek = page.locator(".peek")
+    assert page.locator(".figures b").first.inner_text() in peek.inner_text()
+    box = peek.bounding_box()
+    assert box is not None
+    assert box["y"] + box["height"] <= 844
+    peek.click()
+    page.wait_for_timeout(200)
+    top = page.locator(".eyebrow").bounding_box()
+    assert top is not None
+    assert 0 <= top["y"] < 300
+
+
 def test_typing_fast_asks_once(page_at: Open) -> None:
     page = page_at()
     asked: list[str] = []
@@ -152,6 +224,7 @@ def test_a_point_of_the_chart_chooses_a_plan(page_at: Open) -> None:
     soon(page, ".eyebrow").to_contain_text("Chosen")
     assert name.split(" x ")[1].split(",")[0] in page.locator(".sentence").inner_text()
     assert "pick=" in page.url
+    assert page.locator("form").count() == 1  # woven into the page, not put into itself
 
 
 def test_what_is_opened_stays_open_while_the_answer_changes(page_at: Open) -> None:

@@ -33,6 +33,26 @@ document.addEventListener("htmx:afterSettle", dress);
 // what is asked already is overtaken by the first new key, not only by the next question
 document.addEventListener("input", ({ target }) => { if (target.form?.id === "ask") htmx.trigger(target.form, "htmx:abort"); });
 
+// --- what went wrong on the way; the next answer takes it away ---------------------------------------------------------
+
+function trouble(words) {
+  const box = document.getElementById("trouble");
+  box.querySelector("p").textContent = `${words} What stands below answers the request before.`;
+  box.hidden = false;
+}
+
+document.addEventListener("htmx:responseError", ({ detail }) => {
+  let why = "";
+  try {
+    why = `: ${JSON.parse(detail.xhr.responseText).detail}`;
+  } catch {
+    // not one of our own problem documents
+  }
+  trouble(`The server could not answer (${detail.xhr.status})${why}.`);
+});
+document.addEventListener("htmx:sendError", () => trouble("The server cannot be reached."));
+document.addEventListener("htmx:timeout", () => trouble("The server did not answer in time."));
+
 document.addEventListener("click", (event) => {
   const link = event.target.closest?.("#ask a");
   if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey) return;
