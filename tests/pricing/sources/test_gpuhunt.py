@@ -12,8 +12,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as settings_of_hypothesis
+from hypothesis import strategies as st
 
 from pricing.offers import Freshness, Market
+from pricing.quality import LastGood, judge
 from pricing.refresh import refresh
 from pricing.sources import gpuhunt as source
 from pricing.sources.base import (
@@ -154,3 +158,26 @@ def test_a_folder_of_tables_is_read_without_a_network(tmp_path: Path, monkeypatc
     found = {s.cloud: list(source.fetch(s, told)) for s in source.scopes(Wanted(), told)}
     assert len(sets(found["runpod"])) == 2
     assert [f.reason for f in found["nebius"] if isinstance(f, Failure)] == [FailureReason.MALFORMED]
+
+
+cells = st.one_of(
+    st.text(st.characters(exclude_characters='\r\n",', exclude_categories=("Cs",)), max_size=12),
+    st.sampled_from(
+        ["8", "80.0", "NaN", "inf", "-1", "1e400", "H100", "True", "nvidia", "amd", "eu-1", "{}", "x" * 300]
+    ),
+)
+
+
+@settings_of_hypothesis(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.lists(cells, min_size=14, max_size=14), min_size=1, max_size=4))
+def test_whatever_stands_in_a_table_only_sane_prices_reach_the_store(tmp_path: Path, rows: list[list[str]]) -> None:
+    text = "\n".join([HEAD, *(",".join(row) for row in rows)])
+    (tmp_path / "verda.csv").write_text(text, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GPUHUNT_CATALOG_DIR", str(tmp_path))
+        told = settings_from_environment({"GPUHUNT_CATALOG_DIR": str(tmp_path)}, lambda: NOW)
+        (scope,) = [s for s in source.scopes(Wanted(), told) if s.cloud == "verda"]
+        for one in source.fetch(scope, told):
+            if isinstance(one, PriceSet):
+                for accepted in judge(one, LastGood()).accepted.values():
+                    assert 0 < accepted.usd_per_hour <= 5000
