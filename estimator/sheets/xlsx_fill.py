@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import IO
 
 from estimator.sheets.archive import ATTRIBUTES, Archive, attributes_of, checked_text, refuse
-from estimator.sheets.columns import Columns, columns_of, is_header
+from estimator.sheets.columns import RESULTS, Columns, columns_of, is_header
 from estimator.sheets.markup import content, pieces, plain
 from estimator.sheets.options import FillOptions
 from estimator.sheets.ranges import (
@@ -40,7 +40,7 @@ from estimator.sheets.xlsx_book import (
     shared_texts,
     text_of,
 )
-from estimator.sheets.xlsx_styles import Styles, styles_of
+from estimator.sheets.xlsx_styles import FORMATS, Styles, styles_of
 
 NO_STYLES = Styles()
 HEADER_WITHIN = 50  # rows from the top
@@ -62,7 +62,7 @@ def fill_xlsx(source: IO[bytes], target: IO[bytes], options: FillOptions, filler
     texts = shared_texts(archive, book)
     name, part, found = _find(archive, book, texts, options)
     filler.tally.notes.extend(_others(archive, book, texts, options, name))
-    styles = styles_of(archive, book.styles, found.beside)
+    styles = styles_of(archive, book.styles, found.looks)
     sheet = _Sheet(found, texts, styles, book.epoch_1904, filler, archive.limits.cells)
     changed = book_changes(archive, macros)
     if styles.part is not None and book.styles is not None:
@@ -110,7 +110,7 @@ class _Found:
     row: int
     columns: Columns
     last: int  # last used column, from 0
-    beside: frozenset[str]  # formats of cells that results may stand beside or in
+    looks: frozenset[tuple[str, str]]  # formats of cells that results of a kind may stand beside or in
     filter: Area | None  # of the sheet, where it begins at the header
 
     @property
@@ -153,7 +153,8 @@ def _header(archive: Archive, part: str, texts: list[str], options: FillOptions)
     """The header row and the last used column; the sheet is read to its end for the latter."""
     header: list[str] | None = None
     at, last = 0, -1
-    beside: set[str] = set()
+    blank: set[tuple[int, str]] = set()  # columns and formats of cells without content, and of the last ones with
+    ends: set[tuple[int, str]] = set()
     behind: list[str] = []
     for row in _rows(checked_text(archive, part), archive.limits.cells, behind):
         if header is None:
@@ -165,9 +166,10 @@ def _header(archive: Archive, part: str, texts: list[str], options: FillOptions)
                 header = [cells.get(n, "") for n in range(max(cells, default=-1) + 1)]
                 at = row.number
         elif row.cells:
-            last_used = next((cell for cell in reversed(row.cells) if cell.inner), None)
-            looks = [cell for cell in row.cells if not cell.inner or cell is last_used]
-            beside.update(style for cell in looks if (style := cell.attributes.get("s")))
+            blank.update((cell.column, style) for cell in row.cells if not cell.inner and (style := _format(cell)))
+            end = next((cell for cell in reversed(row.cells) if cell.inner), None)
+            if end is not None and (style := _format(end)):
+                ends.add((end.column, style))
         last = max(last, max((cell.column for cell in row.cells if cell.inner), default=-1))
     if header is None:
         return None
@@ -177,7 +179,14 @@ def _header(archive: Archive, part: str, texts: list[str], options: FillOptions)
     if "model" not in {known.key for known in columns.inputs.values()}:
         raise refuse(f"row {at} has no column `model`")
     area = filter_of("".join(behind))
-    return _Found(at, columns, last, frozenset(beside), area if area is not None and area.top == at else None)
+    first, names = min(columns.results.values()), columns.writes
+    looks = {(style, _kind(names[column])) for column, style in blank if column in names}
+    looks |= {(style, kind) for column, style in ends if column < first for kind in FORMATS}
+    return _Found(at, columns, last, frozenset(looks), area if area is not None and area.top == at else None)
+
+
+def _format(cell: _Cell) -> str:
+    return cell.attributes.get("s", "")
 
 
 def _others(archive: Archive, book: Book, texts: list[str], options: FillOptions, filled: str) -> Iterator[str]:
@@ -270,11 +279,14 @@ def _shown(cell: _Cell, texts: list[str], styles: Styles = NO_STYLES, first_day:
     return value
 
 
-def _kind(value: Value) -> str:
-    """The kind of a result in `FORMATS`."""
-    if isinstance(value, datetime):
-        return "date"
-    return "number" if isinstance(value, int | float) else "text"
+NUMBERS = frozenset(("cost_usd_p50", "cost_usd_p10", "cost_usd_p90", "hours_p50", "gpu_hours", "memory_gib",
+                     "usd_per_hour"))  # fmt: skip
+WIDTHS = {"fits": 8, "plan_region": 16, "plan_instance": 24, "price_source": 28, "error": 60}  # the others: 13
+
+
+def _kind(name: str) -> str:
+    """The kind of a result in `FORMATS`; the same for a row without figures, which may get some later."""
+    return "number" if name in NUMBERS else "date" if name == "price_date" else "text"
 
 
 class _Sheet:
@@ -339,10 +351,11 @@ class _Sheet:
         styles = {cell.column: cell.attributes.get("s") for cell in row.cells}
         filled = [cell.attributes.get("s") for cell in row.cells if cell.inner and cell.column <= self._found.last]
         beside = (filled[-1] if filled else None) or "0"
+        names = self._found.columns.writes
         for column, value in values.items():
             style = styles.get(column)
             if not header:
-                style = self._styles.of(_kind(value), beside=beside, own=style)
+                style = self._styles.of(_kind(names[column]), beside=beside, own=style)
             elif style is None and beside != "0":
                 style = beside
             new = self._cell(row, column, style, value)
@@ -386,10 +399,18 @@ class _Sheet:
             right = column_letters(max(last, column_number(match[4] or match[2])))
             whole = f'{match[1]}{match[2]}{match[3]}:{right}{match[5] or match[3]}"'
             text = text[: match.start()] + whole + text[match.end() :]
+        added = [(columns.results[name] + 1, WIDTHS.get(name, 13)) for name in RESULTS if name in columns.appended]
         known = re.search(r"<((?:[\w.-]+:)?)cols(?=[\s>])[^>]*>(.*?)</\1cols>", text, re.DOTALL)
         if known is not None:
             taken = [int(n) for n in re.findall(r'\smax="(\d+)"', known[2])]
             if max(taken, default=0) <= first:
-                added = f'<{known[1]}col min="{first + 1}" max="{last + 1}" width="14" customWidth="1"/>'
-                text = text[: known.end(2)] + added + text[known.end(2) :]
+                text = text[: known.end(2)] + _widths(known[1], added) + text[known.end(2) :]
+        elif rows := re.search(r"<((?:[\w.-]+:)?)sheetData(?=[\s>/])", text):
+            p = rows[1]
+            text = f"{text[: rows.start()]}<{p}cols>{_widths(p, added)}</{p}cols>{text[rows.start() :]}"
         return text
+
+
+def _widths(prefix: str, columns: list[tuple[int, int]]) -> str:
+    """Widths of columns that count from 1."""
+    return "".join(f'<{prefix}col min="{n}" max="{n}" width="{width}" customWidth="1"/>' for n, width in columns)

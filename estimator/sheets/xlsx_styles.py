@@ -15,6 +15,7 @@ DATES, TIMES = frozenset((14, 15, 16, 17, 22)), frozenset((18, 19, 20, 21, 45, 4
 MOST_STYLES = 4_000  # of a result; beyond that results look plain
 XF = re.compile(rf"<((?:[\w.-]+:)?)xf(?=[\s/>])({ATTRIBUTES})(?:/>|>(.*?)</\1xf>)", re.DOTALL)
 ONE_LINE = re.compile(r"""\s(?:wrapText|textRotation|indent|shrinkToFit)\s*=\s*("[^"]*"|'[^']*')""")
+ALIGNMENT = re.compile(r"<(?:[\w.-]+:)?alignment(?=[\s/>])[^<>]*(?:/>|></(?:[\w.-]+:)?alignment>)")
 LISTED = re.compile(rf"<(?:[\w.-]+:)?numFmt(?=\s)({ATTRIBUTES})/?>", re.DOTALL)
 LITERALS = re.compile(r"\"[^\"]*\"|\\.|_.|\*.|\[(?!(?:h+|m+|s+)\])[^\]]*\]", re.IGNORECASE)
 
@@ -35,8 +36,7 @@ class Styles:
         """
         if own is not None:
             return self.result.get((own, kind), own) if own in self.general and kind != "text" else own
-        plain_text = kind == "text" and beside == "0"
-        return None if plain_text else self.result.get((beside, kind), self.result.get(("0", kind)))
+        return self.result.get((beside, kind), self.result.get(("0", kind)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +45,11 @@ class _Format:
     attributes: str
     inner: str | None
     number: int  # of its number format
+    xml: str
 
 
-def styles_of(archive: Archive, part: str | None, beside: Iterable[str]) -> Styles:
-    """The styles of a workbook with the formats that results beside cells of these formats need."""
+def styles_of(archive: Archive, part: str | None, looks: Iterable[tuple[str, str]]) -> Styles:
+    """The styles of a workbook with the formats that results of a kind beside cells of a format need."""
     if part is None:
         return Styles()
     text = archive.text(part)
@@ -62,13 +63,14 @@ def styles_of(archive: Archive, part: str | None, beside: Iterable[str]) -> Styl
         if (a := attributes_of(m[1])).get("numFmtId", "").isdigit()
     }
     formats = [
-        _Format(m[1], m[2], m[3], int(n) if (n := attributes_of(m[2]).get("numFmtId", "0")).isdigit() else 0)
+        _Format(m[1], m[2], m[3], int(n) if (n := attributes_of(m[2]).get("numFmtId", "0")).isdigit() else 0, m[0])
         for m in XF.finditer(block[3])
     ]
     shown = {str(n): kind for n, f in enumerate(formats) if (kind := shown_as(f.number, codes.get(f.number, "")))}
-    wanted = sorted({"0", *beside}, key=lambda n: (len(n), n))
+    plain_looks = {("0", kind) for kind in FORMATS}
+    wanted = sorted(plain_looks | {*looks}, key=lambda look: (len(look[0]), look))
     if len(wanted) > MOST_STYLES:
-        wanted = ["0"]
+        wanted = sorted(plain_looks)
     return _with_results(text, block, formats, codes, wanted, shown, block[1])
 
 
@@ -91,7 +93,7 @@ def _with_results(
     block: re.Match[str],
     formats: list[_Format],
     codes: Mapping[int, str],
-    wanted: list[str],
+    wanted: list[tuple[str, str]],
     shown: Mapping[str, str],
     prefix: str,
 ) -> Styles:
@@ -100,22 +102,18 @@ def _with_results(
     free = max([163, *codes, *(f.number for f in formats)]) + 1
     new = [code for code in FORMATS.values() if code not in numbers]
     numbers |= {code: free + n for n, code in enumerate(new)}
-    places = {xf: str(n) for n, f in reversed(list(enumerate(formats))) if (xf := _written(f, f.number))}
+    places = {f.xml: str(n) for n, f in reversed(list(enumerate(formats)))}
     added: list[str] = []
     result: dict[tuple[str, str], str] = {}
     general = frozenset(str(n) for n, f in enumerate(formats) if f.number == 0)
-    for beside in wanted:
+    for beside, kind in wanted:
         if not beside.isdigit() or int(beside) >= len(formats):
             continue
-        base = formats[int(beside)]
-        for kind, code in FORMATS.items():
-            if (beside, kind) == ("0", "text"):
-                continue
-            xf = _written(base, numbers[code])
-            if xf not in places:
-                places[xf] = str(len(formats) + len(added))
-                added.append(xf)
-            result[beside, kind] = places[xf]
+        xf = _written(formats[int(beside)], numbers[FORMATS[kind]], text=kind == "text")
+        if xf not in places:
+            places[xf] = str(len(formats) + len(added))
+            added.append(xf)
+        result[beside, kind] = places[xf]
     if not added:
         return Styles(shown, result, general)
     end = block.end(3)
@@ -124,12 +122,19 @@ def _with_results(
     return Styles(shown, result, general, _declared(text, prefix, {numbers[code]: code for code in new}).encode())
 
 
-def _written(base: _Format, number: int) -> str:
+def _written(base: _Format, number: int, *, text: bool = False) -> str:
+    """A format with another number format, on one line; texts keep away from the figures before them."""
     attributes = re.sub(
         r"""\s(?:numFmtId|applyNumberFormat|quotePrefix)\s*=\s*("[^"]*"|'[^']*')""", "", base.attributes
     )
-    start = f'<{base.prefix}xf numFmtId="{number}"{attributes.rstrip()} applyNumberFormat="1"'
     inner = ONE_LINE.sub("", base.inner or "")  # long results must not make the rows tall
+    if text:
+        attributes = re.sub(r"""\sapplyAlignment\s*=\s*("[^"]*"|'[^']*')""", "", attributes)
+        attributes += ' applyAlignment="1"'
+        vertical = re.search(r"""\svertical\s*=\s*("[^"]*"|'[^']*')""", inner)
+        aligned = f'<{base.prefix}alignment horizontal="left"{vertical[0] if vertical else ""} indent="1"/>'
+        inner = aligned + ALIGNMENT.sub("", inner)
+    start = f'<{base.prefix}xf numFmtId="{number}"{attributes.rstrip()} applyNumberFormat="1"'
     return f"{start}>{inner}</{base.prefix}xf>" if inner else f"{start}/>"
 
 
