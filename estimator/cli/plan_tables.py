@@ -123,6 +123,7 @@ def plan_text(document: Row, how: str, here: Settings, *, explain: bool) -> str:
             parts.append(derivation(plans[0]))
     else:
         parts.append(f"No plan satisfies the request; binding: {document['binding'] or 'unknown'}.")
+        parts.append(_closest(document["closest"]))
         parts.append(_bullets("What would help", document["hints"]))
     parts.append(_bullets("What more would buy", document["tradeoffs"]))
     parts.append(_policies(document))
@@ -252,6 +253,16 @@ def _comparison(entries: list[Any]) -> str:
         if entry is not fastest
     ]
     return printable(f"Fastest: {figure(fastest['gpus'])} x {fastest['gpu']}; {', '.join(others)}.")
+
+
+def _closest(closest: Row | None) -> str:
+    """The account of the machine that lacks least memory; nothing where memory is not what is missing."""
+    if closest is None:
+        return ""
+    from estimator.documents import ClosestDocument
+    from estimator.planning.explain import closest_lines
+
+    return "\n".join(printable(line) for line in closest_lines(ClosestDocument.model_validate(closest)))
 
 
 def derivation(entry: Row) -> str:

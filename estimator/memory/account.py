@@ -35,6 +35,8 @@ from estimator.terms import Method, Optimizer, Precision, Recompute, Sharding
 from estimator.work import Work
 
 Array = NDArray[np.float64]
+LOGIT_GRADIENT = 4.0
+"""Bytes of `logits_bytes` that come into being when the backward pass starts: the fp32 gradient of a logit."""
 COMPONENTS = ("weights", "gradients", "optimizer", "activations", "logits", "buffers", "framework", "fragmentation")
 
 
@@ -65,6 +67,24 @@ class MemoryAccount:
     def row(self, index: int) -> dict[str, float]:
         """The components of one candidate, GiB, in printing order."""
         return {name: float(np.atleast_1d(getattr(self, name))[index]) for name in COMPONENTS}
+
+    def phases(self, index: int) -> dict[str, float]:
+        """GiB of one candidate at the worst moment of each phase, gradients of earlier micro-batches included.
+
+        forward: all but the gradient of the logits; backward: everything; optimizer: activations and logits are gone;
+        evaluation: logits, but no gradients and no stored activations; checkpoint: as the optimizer step (states are
+        written shard by shard).
+        """
+        part = self.row(index)
+        whole = sum(part.values())
+        quiet = whole - part["activations"] - part["logits"]
+        return {
+            "forward": whole - min(LOGIT_GRADIENT / DEFAULT.logits_bytes, 1.0) * part["logits"],
+            "backward": whole,
+            "optimizer": quiet,
+            "evaluation": quiet + part["logits"] - part["gradients"],
+            "checkpoint": quiet,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

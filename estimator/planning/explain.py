@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from estimator.documents import EstimateEntry, MeasurementUsed, Spread
+from estimator.documents import ClosestDocument, EstimateEntry, MeasurementUsed, MemoryDocument, Spread
 from estimator.job import Job
 from estimator.runtime import start_up_parts
 
@@ -106,13 +106,33 @@ def _step(entry: EstimateEntry) -> list[str]:
 
 
 def _memory(entry: EstimateEntry) -> list[str]:
-    memory = entry.memory_gib
+    return memory_lines(entry.memory_gib)
+
+
+def closest_lines(closest: ClosestDocument) -> list[str]:
+    """Where a job that fits nowhere lacks least memory, and what would lie in a GPU there."""
+    machines = f"{closest.gpus:g} x {closest.gpu}" + (f" on {closest.nodes} nodes" if closest.nodes > 1 else "")
+    how = f"{closest.layout.sharding}, activation checkpointing {closest.layout.activation_checkpointing}"
+    return [f"closest to fitting: {machines} ({how})", *memory_lines(closest.memory_gib)]
+
+
+def memory_lines(memory: MemoryDocument) -> list[str]:
+    """What a GPU holds against what it can: verdict, margin and probability, parts, and the peak of each phase."""
     capacity = "unknown" if memory.capacity is None else f"{memory.capacity:.1f}"
     if memory.used is None or math.isnan(memory.used):
         return [f"memory: how much it takes is unknown, {capacity} GiB a GPU are usable"]
+    found = f"memory = {memory.used:.1f} GiB a GPU of {capacity} usable: fits {memory.verdict}"
+    if memory.margin is not None:
+        left = f"{memory.margin:.1f} GiB to spare" if memory.margin >= 0 else f"{-memory.margin:.1f} GiB too much"
+        found += f", {left}"
+    if memory.probability is not None:
+        found += f", fits with a probability of {min(max(memory.probability, 0.01), 0.99):.0%}"
+        found += " or more" * (memory.probability > 0.99) + " or less" * (memory.probability < 0.01)
+    peaks = ", ".join(f"{phase} {gib:.1f}" for phase, gib in memory.phases.items())
     return [
-        f"memory = {memory.used:.1f} GiB a GPU of {capacity} usable: fits {memory.verdict}",
+        found,
         *(f"  {name:<16}{gib:>12.2f} GiB" for name, gib in memory.parts.items() if gib >= 0.005),
+        *([f"  peak of each phase, GiB: {peaks}"] if peaks else []),
     ]
 
 

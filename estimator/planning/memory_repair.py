@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -56,13 +56,24 @@ class Request:
 
 
 def repairs(work_for: WorkFor, hardware: Hardware, asked: Request, *, most: int = 4) -> list[Repair]:
-    """Changes of one thing that make the request fit on some row of `hardware`, those that cost least time first.
+    """Changes that make the request fit on some row of `hardware`, those that cost least time first.
 
     First what costs no result (a free choice of micro-batch, recomputation, sharding or degrees, 8-bit Adam), then
-    more nodes, states in host memory, a shorter sequence, and last another method. Empty where no single change helps.
+    more nodes, states in host memory, a shorter sequence, and last another method. Where no single change helps,
+    another method together with more nodes or a shorter sequence. Empty where that does not help either.
     """
+    single = _that_fit(_changes(asked), work_for, hardware, most)
+    return single or _that_fit(_pairs(asked), work_for, hardware, 1)
+
+
+Change = tuple[str, str, Request, float, float]
+"""Field, value, changed request, scale of the sequence, factor on nodes."""
+
+
+def _that_fit(changes: Iterable[Change], work_for: WorkFor, hardware: Hardware, most: int) -> list[Repair]:
+    """The first `most` of `changes` that fit, one a field unless the first of it only might."""
     found: list[Repair] = []
-    for field, value, changed, scale, nodes in _changes(asked):
+    for field, value, changed, scale, nodes in changes:
         if any(one.field == field and (one.surely or field != "method") for one in found):
             continue  # the smaller step of the same kind is enough
         work = work_for(changed.method, scale)
@@ -87,8 +98,18 @@ def repairs(work_for: WorkFor, hardware: Hardware, asked: Request, *, most: int 
     return found
 
 
-def _changes(asked: Request) -> Iterator[tuple[str, str, Request, float, float]]:
-    """(field, value, changed request, scale of the sequence, factor on nodes), the cheapest in time first."""
+def _pairs(asked: Request) -> Iterator[Change]:
+    """Another method and one more change, the less of either first."""
+    methods = {Method.FULL: (Method.LORA, Method.QLORA), Method.LORA: (Method.QLORA,)}.get(asked.method, ())
+    shorter = [(scale, 1.0) for scale in SHORTER if asked.seq_len is not None]
+    for scale, nodes in [*((1.0, factor) for factor in MORE_NODES), *shorter]:
+        for method in methods:
+            more = f"{nodes:.0f} times the nodes" if nodes > 1.0 else f"seq_len {(asked.seq_len or 0.0) * scale:.0f}"
+            yield "method", f"{method.value} and {more}", replace(asked, method=method), scale, nodes
+
+
+def _changes(asked: Request) -> Iterator[Change]:
+    """Changes of one thing, the cheapest in time first."""
     limits = asked.limits
 
     def freed(**free: object) -> Request:

@@ -271,26 +271,8 @@ def memory_document(memory: MemoryAccount, capacity: float, verdict: int, row: i
         margin=None if used is None else capacity - used,
         probability=None if used is None or not sigma > 0 else 0.5 * (1.0 + erf((capacity - used) / sigma / sqrt(2.0))),
         parts={} if used is None else {name: _at(getattr(memory, name), row) for name in COMPONENTS},
-        phases={} if used is None else _phases(memory, row),
+        phases={} if used is None else memory.phases(row),
     )
-
-
-def _phases(memory: MemoryAccount, row: int) -> dict[str, float]:
-    """GiB per GPU at the worst moment of each phase of a step, from the components of the account.
-
-    backward: everything; optimizer: activations and logits are gone; evaluation: no gradients and no stored
-    activations, logits of the same micro-batch; checkpoint: as the optimizer step (states are written shard by shard).
-    """
-    part = {name: _at(getattr(memory, name), row) for name in COMPONENTS}
-    whole = sum(part.values())
-    moving = part["activations"] + part["logits"]
-    held = whole - part["activations"]
-    return {
-        "backward": whole,
-        "optimizer": whole - moving,
-        "evaluation": held - part["gradients"],
-        "checkpoint": whole - moving,
-    }
 
 
 def utilisation(job: Job, found: Found, row: int, step: float, *, recomputed: bool) -> float | None:

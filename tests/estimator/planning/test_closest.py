@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from estimator import Workload, plan
+from estimator.planning.explain import closest_lines
 
 CASES: list[dict[str, Any]] = [
     {"model": "llama3-8b", "method": "full", "constraints": {"gpus": ["T4:1"]}},
@@ -44,3 +45,13 @@ def test_the_closest_of_several_cards_is_the_one_that_lacks_least() -> None:
 def test_nothing_is_closest_where_memory_is_not_what_is_missing() -> None:
     assert plan(Workload(model="llama3-8b", method="lora", tokens="50M")).closest is None
     assert plan(Workload(model="llama3-8b", method="lora", tokens="50M", constraints={"budget": 0.001})).closest is None
+
+
+def test_the_account_is_told_in_lines_with_margin_probability_and_phases() -> None:
+    document = plan(Workload(**CASES[0], tokens="50M"))
+    assert document.closest
+    told = "\n".join(closest_lines(document.closest))
+    assert "T4" in told
+    assert "GiB too much, fits with a probability of 1% or less" in told
+    peaks = told[told.index("peak of each phase") :]
+    assert all(phase in peaks for phase in ("forward", "backward", "optimizer", "evaluation", "checkpoint"))

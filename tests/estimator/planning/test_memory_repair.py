@@ -76,3 +76,18 @@ def test_every_proposal_fits_when_it_is_made() -> None:
 def test_nothing_is_proposed_where_no_single_change_helps() -> None:
     huge = replace(FULL, method=Method.PRETRAIN, seq_len=None)
     assert repairs(lambda _method, _scale: llama(layers=800.0, hidden=16_384.0), machines((1, 1, 8)), huge) == []
+
+
+def seventy_b(method: Method, scale: float) -> Work:
+    adapters = 2e8 if method in (Method.LORA, Method.QLORA) else 0.0
+    small = llama(tokens=1024.0 * scale, adapters=adapters)
+    wide = {name: 10.0 * getattr(small, name) for name in ("params", "embedding_params", "output_params")}
+    return replace(small, **wide, layers=80.0)
+
+
+def test_two_changes_are_named_where_one_is_not_enough() -> None:
+    asked = replace(FULL, limits=Limits(offload=True), seq_len=1024.0)
+    found = repairs(seventy_b, machines((1, 1, 16)), asked)
+    assert [one.field for one in found] == ["method"]
+    assert "lora and " in found[0].value
+    assert found[0].used_gib <= found[0].capacity_gib
