@@ -20,24 +20,23 @@ class Frames:
 
     def records(self) -> list[dict[str, Any]]:
         """One flat row for each plan or estimate, with the columns of `--format csv`; unknown is None."""
-        from estimator.cli.plan_tables import ESTIMATE_CSV, PLAN_CSV, flat_entry
+        from estimator.cli.plan_tables import flat_entry
 
-        entries = getattr(self, "plans", None)
-        columns = ESTIMATE_CSV if entries is None else PLAN_CSV
         rows = [flat_entry(entry.model_dump(mode="python")) for entry in _entries(self)]
-        return [{name: _plain(row.get(name)) for name in columns} for row in rows]
+        return [{name: _plain(row.get(name)) for name in _columns(self)} for row in rows]
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The rows as a pandas DataFrame; ImportError where pandas is not installed."""
+        """The rows as a pandas DataFrame, all columns even without a row; ImportError where pandas is missing."""
         import pandas
 
-        return pandas.DataFrame.from_records(self.records())
+        return pandas.DataFrame.from_records(self.records(), columns=list(_columns(self)))
 
     def to_polars(self) -> polars.DataFrame:
-        """The rows as a polars DataFrame; ImportError where polars is not installed."""
+        """The rows as a polars DataFrame, all columns even without a row; ImportError where polars is missing."""
         import polars
 
-        return polars.from_dicts(self.records(), infer_schema_length=None) if _entries(self) else polars.DataFrame()
+        rows = self.records()
+        return polars.from_dicts(rows, infer_schema_length=None) if rows else polars.DataFrame(schema=_columns(self))
 
     def _repr_html_(self) -> str:
         """The table that a notebook shows: the plans, or what stands in the way."""
@@ -54,6 +53,12 @@ class Frames:
 def _entries(document: object) -> list[Any]:
     found = getattr(document, "plans", None)
     return list(found if found is not None else getattr(document, "estimates", []))
+
+
+def _columns(document: object) -> tuple[str, ...]:
+    from estimator.cli.plan_tables import ESTIMATE_CSV, PLAN_CSV
+
+    return tuple(ESTIMATE_CSV if getattr(document, "plans", None) is None else PLAN_CSV)
 
 
 def _plain(value: Any) -> Any:

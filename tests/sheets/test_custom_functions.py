@@ -106,7 +106,13 @@ def test_excel_gets_what_the_server_says(server: str, lora: dict[str, str], tmp_
 
 def test_the_add_in_names_its_server_and_declares_what_it_defines(server: str) -> None:
     manifest = httpx.get(f"{server}/office/manifest.xml")
-    Xml.fromstring(manifest.text)
+    root = Xml.fromstring(manifest.text)
+    assert [child.tag.rpartition("}")[2] for child in root] == [  # the schema has them in this order
+        "Id", "Version", "ProviderName", "DefaultLocale", "DisplayName", "Description", "AppDomains", "Hosts",
+        "Requirements", "DefaultSettings", "Permissions", "VersionOverrides",
+    ]  # fmt: skip
+    named = {found.get("id") for found in root.iter() if found.get("id")}
+    assert {found.get("resid") for found in root.iter() if found.get("resid")} == named
     assert f'"{server}/office/functions.js"' in manifest.text
     assert "{{" not in manifest.text
     declared = {function["id"] for function in httpx.get(f"{server}/office/functions.json").json()["functions"]}
