@@ -29,15 +29,19 @@ class Report:
     by_status: Mapping[str, int]  # rows
 
 
-def cells_in_part(cells: int) -> int:
+def cells_in_part(cells: int, alike: int = 1) -> int:
     """How many cells are one part: little is lost by a kill, and there are not too many files.
 
-    It depends on the grid alone, so that the whole file does too.
+    It depends on the grid alone, so that the whole file does too. The `alike` neighbours that share their physics
+    stay together, as far as a part may be that long.
 
-    >>> cells_in_part(24), cells_in_part(10_000), cells_in_part(10**9)
-    (1, 40, 4096)
+    >>> cells_in_part(24), cells_in_part(10_000), cells_in_part(10_000, 16), cells_in_part(10**9)
+    (1, 40, 48, 4096)
     """
-    return min(MOST_CELLS_IN_PART, max(1, -(-cells // PARTS)))
+    if alike > MOST_CELLS_IN_PART:
+        alike = 1
+    groups = -(-cells // alike)
+    return alike * max(1, min(MOST_CELLS_IN_PART // alike, -(-groups // PARTS)))
 
 
 def manifest_of(question: Question, now: str) -> Manifest:
@@ -51,7 +55,7 @@ def manifest_of(question: Question, now: str) -> Manifest:
         measured=fingerprint([dict(row) for row in question.measured]),
         now=now,
         cells=cells,
-        cells_in_part=cells_in_part(cells),
+        cells_in_part=cells_in_part(cells, spec.alike),
     )
 
 

@@ -60,6 +60,11 @@ class Spec:
     def __len__(self) -> int:
         return math.prod(self.sizes)
 
+    @property
+    def alike(self) -> int:
+        """How many neighbouring cells differ in limits alone, and share their physics."""
+        return math.prod(len(axis.choices) for axis in self.axes if axis.only_limits)
+
     def places(self, cell: int) -> tuple[int, ...]:
         """The place of a cell on each axis.
 

@@ -23,7 +23,7 @@ GRID = {
     "grid": {
         "deadline": ["10m", "30h"],
         "model": ["llama3-8b", "resnet50"],  # adapters do not apply to the second: its cells are invalid
-        "seq_len": [1024, 2048],
+        "seq_len": [1024, 1280, 1536, 2048, 3072, 4096],
         "budget": [5, 500],
     },
 }

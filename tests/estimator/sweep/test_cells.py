@@ -27,7 +27,7 @@ def test_cells_that_differ_in_limits_share_the_physics_and_no_figure_changes(que
     shared = Physics()
     for cell in range(len(question.spec)):
         assert rows_of(question, cell, shared) == rows_of(question, cell, Physics())
-    assert shared.reused == 6  # of the 8 cells whose model takes adapters: 2 sequence lengths, 4 limits each
+    assert shared.reused == 18  # of the 24 cells whose model takes adapters: 6 sequence lengths, 4 limits each
 
 
 def test_the_physics_of_other_prices_is_not_shared() -> None:
@@ -41,7 +41,7 @@ def test_the_physics_of_other_prices_is_not_shared() -> None:
 
 def test_a_cell_without_a_plan_says_what_stands_in_the_way(question: Question) -> None:
     (late,) = rows_of(question, 0, Physics())
-    (invalid,) = rows_of(question, 8, Physics())
+    (invalid,) = rows_of(question, 24, Physics())
     assert (late["status"], late["binding"]) == ("no-plan", "deadline")
     assert "the fastest plan takes" in late["error"]
     assert invalid["status"] == "invalid"

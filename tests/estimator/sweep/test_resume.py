@@ -60,10 +60,10 @@ class Stopped(Exception):  # noqa: N818
 
 
 def stopped(question: Question, output: Path) -> None:
-    """A sweep that ends after four parts."""
+    """A sweep that ends after two parts of four cells."""
 
     def progress(done: int, whole: int) -> None:
-        if done == 4:
+        if done == 8:
             raise Stopped
 
     with pytest.raises(Stopped), (parts := Parts(output)).claimed():
@@ -80,7 +80,7 @@ def test_another_question_is_refused_until_the_parts_are_thrown_away(tmp_path: P
     dearer = replace(market.offers, usd_per_hour=market.offers.usd_per_hour * 2)
     with pytest.raises(WorkloadError, match="the prices changed since"):
         swept(Question(question.spec, {"": market_at(dearer, NOW)}), output)
-    assert swept(question, output) == 4
+    assert swept(question, output) == 8
     stopped(question, output)
     assert swept(other, output, restart=True) == 0
 
@@ -88,9 +88,9 @@ def test_another_question_is_refused_until_the_parts_are_thrown_away(tmp_path: P
 def test_a_part_that_a_crash_cut_short_is_done_again(tmp_path: Path, question: Question) -> None:
     output = tmp_path / "out.parquet"
     stopped(question, output)
-    part = Parts(output).path(2)
+    part = Parts(output).path(1)
     part.write_bytes(part.read_bytes()[:-40])
-    assert swept(question, output) == 3
+    assert swept(question, output) == 4
 
 
 def test_two_sweeps_into_one_file_are_refused(tmp_path: Path) -> None:
@@ -113,3 +113,10 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 def test_the_length_of_a_part_hangs_on_the_grid_alone() -> None:
     assert [cells_in_part(n) for n in (1, 256, 257, 10**9)] == [1, 1, 2, 4096]
+
+
+def test_cells_that_share_their_physics_are_in_one_part(question: Question) -> None:
+    manifest = manifest_of(question, NOW.isoformat())
+    assert (question.spec.alike, manifest.cells_in_part) == (4, 4)
+    assert [cells_in_part(10**6, alike) % alike for alike in (1, 12, 4000)] == [0, 0, 0]
+    assert cells_in_part(10**6, 5000) == 3907  # too many to stay together

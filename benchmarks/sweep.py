@@ -1,0 +1,187 @@
+"""How fast is a sweep, what do two processes gain, and what does an engine cost? Ratios and counts, by command.
+
+usage: python benchmarks/sweep.py            cells a second, the gain of shared physics, the speed-up of processes
+       python benchmarks/sweep.py --engines  overhead of a part: pool, Dask and, where it is installed, Ray
+
+Processor seconds are of all processes together; where other work shares the cores they say more than the clock.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from estimator.sheets.answers import market_at
+from estimator.sweep import engines
+from estimator.sweep.cells import Physics, Question, rows_of
+from estimator.sweep.run import manifest_of, work_of
+from estimator.sweep.spec import spec_of
+from pricing.offers import current_offers
+
+NOW = datetime(2026, 11, 1, tzinfo=UTC)
+PHYSICS = {
+    "model": ["llama3-8b", "mistral-7b", "qwen2.5-7b"],
+    "seq_len": [1024, 2048, 4096, 8192],
+    "precision": ["bf16", "fp8"],
+    "cloud": ["aws", ["aws", "gcp", "azure"]],
+}
+LIMITS = {"deadline": ["6h", "12h", "24h", "48h"]}
+
+
+def question(*, limits: bool) -> Question:
+    """48 cells of different physics, or 4 limits for each of them."""
+    spec = spec_of({"method": "lora", "tokens": "50M", "grid": PHYSICS | (LIMITS if limits else {})}, Path())
+    return Question(spec, {"": market_at(current_offers(now=NOW), NOW)})
+
+
+class Clock:
+    """Wall and processor seconds of this process and its children since it was made."""
+
+    def __init__(self) -> None:
+        self._wall, self._cpu = time.perf_counter(), self._used()
+
+    @staticmethod
+    def _used() -> float:
+        return sum(os.times()[:4])
+
+    @property
+    def wall(self) -> float:
+        return time.perf_counter() - self._wall
+
+    @property
+    def cpu(self) -> float:
+        return self._used() - self._cpu
+
+
+def cells() -> None:
+    """Cells a second of one process, with and without shared physics; candidates of a cell."""
+    for limits in (False, True):
+        asked = question(limits=limits)
+        physics = Physics()
+        rows_of(asked, 0, Physics())
+        clock = Clock()
+        for cell in range(len(asked.spec)):
+            rows_of(asked, cell, physics)
+        print(
+            f"{'4 limits a job' if limits else 'no limits'}: {len(asked.spec)} cells, "
+            f"{clock.cpu / len(asked.spec) * 1e3:.1f} ms of processor a cell ({physics.reused} shared)"
+        )
+
+
+def candidates() -> None:
+    """Layouts that a plan over the whole snapshot looks at."""
+    from estimator.planning import ways
+
+    found = []
+    search = ways.search
+
+    def counted(*given: object) -> object:
+        best = search(*given)  # type: ignore[arg-type]
+        found.append(best.evaluated)
+        return best
+
+    ways.search = counted  # type: ignore[assignment]
+    asked = question(limits=False)
+    whole = [cell for cell in range(len(asked.spec)) if not isinstance(asked.spec.varied(cell)["cloud"], str)]
+    clock = Clock()
+    for cell in whole:
+        rows_of(asked, cell, Physics())
+    ways.search = search
+    print(f"candidates of a plan: {sum(found) / len(found):,.0f}; {sum(found) / clock.cpu:,.0f} a processor second")
+
+
+def processes() -> None:
+    """The same grid on 1 and on all cores, turn about: wall and processor seconds, and whether the bytes are equal."""
+    import psutil
+
+    asked = question(limits=True)
+    work = work_of(asked, manifest_of(asked, NOW.isoformat()))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    dict(engines.pool(cores)(work, range(cores)))  # what the processes are branched off is loaded
+    lasting = {process.pid for process in psutil.Process().children(recursive=True)}
+    best: dict[int, tuple[float, float]] = {}
+    bytes_of: dict[int, dict[int, bytes]] = {}
+    for _ in range(3):
+        for count in (1, cores):
+            clock, used = Clock(), 0.0
+            found: dict[int, bytes] = {}
+            for part, content in engines.pool(count)(work, range(work.parts)):
+                found[part] = content
+                if len(found) == work.parts:
+                    new = [p for p in psutil.Process().children(recursive=True) if p.pid not in lasting]
+                    used = clock.cpu + sum(sum(process.cpu_times()[:2]) for process in new)
+            best[count] = min(best.get(count, (1e9, 1e9)), (clock.wall, used))
+            bytes_of[count] = found
+    for count, (wall, used) in best.items():
+        print(f"{count} processes: {work.cells} cells in {wall:.1f} s, {used:.1f} s of processor")
+    (wall, used), (wall_all, used_all) = best[1], best[cores]
+    print(f"speed-up on {cores} cores: {wall / wall_all:.2f}, on {used_all / used:.2f} times the processor seconds")
+    print(f"equal bytes: {bytes_of[1] == bytes_of[cores]}")
+
+
+@contextmanager
+def dask() -> Iterator[Callable[[int], object]]:
+    """Empty tasks on two Dask processes."""
+    import distributed
+
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield lambda count: client.gather(client.map(abs, range(count), pure=False))
+
+
+@contextmanager
+def ray() -> Iterator[Callable[[int], object]]:
+    """Empty tasks on two Ray processes."""
+    import ray as library
+
+    library.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
+    try:
+        empty = library.remote(lambda number: number)
+        yield lambda count: library.get([empty.remote(number) for number in range(count)])
+    finally:
+        library.shutdown()
+
+
+def overheads(count: int = 2000) -> None:
+    """Start, seconds a task and memory of each engine."""
+    import psutil
+
+    for name, engine in (("Dask", dask), ("Ray", ray)):
+        before = {process.pid for process in psutil.process_iter()}
+        begun = time.perf_counter()
+        try:
+            with engine() as tasks:
+                tasks(10)
+                start = time.perf_counter() - begun
+                new = [p for p in psutil.process_iter() if p.pid not in before or p.pid == os.getpid()]
+                begun, used = time.perf_counter(), sum(sum(p.cpu_times()[:2]) for p in new)
+                tasks(count)
+                wall = time.perf_counter() - begun
+                cpu = sum(sum(p.cpu_times()[:2]) for p in new) - used
+                memory = sum(p.memory_info().rss for p in new) / 1e6
+        except ImportError:
+            print(f"{name}: not installed")
+            continue
+        each, busy = wall / count * 1e3, cpu / count * 1e3
+        print(f"{name}: start {start:.1f} s, {each:.2f} ms a task ({busy:.2f} of processor), {memory:,.0f} MB")
+
+
+if __name__ == "__main__":
+    if "--engines" in sys.argv:
+        overheads()
+    else:
+        cells()
+        candidates()
+        processes()
