@@ -77,7 +77,8 @@ def start_up_parts(cloud: str, run: Run, *, compiled: bool = False) -> dict[str,
         return {}
     if run.start_up_hours is not None:
         return {"start_up": Range.stated(run.start_up_hours)}
-    rented = ("vm_ready", cloud) in defaults()
+    rented = cloud != "own"
+    known = cloud if ("vm_ready", cloud) in defaults() else ""
     warm_up = default("process_start")
     if compiled:
         more = default("compile")
@@ -85,7 +86,7 @@ def start_up_parts(cloud: str, run: Run, *, compiled: bool = False) -> dict[str,
             warm_up.low + more.low, warm_up.typical + more.typical, warm_up.high + more.high, warm_up.source
         )
     usual = {
-        "provisioning": default("vm_ready", cloud) if rented else NONE,
+        "provisioning": default("vm_ready", known) if rented else NONE,
         "image_pull": default("image_pull") if rented else NONE,
         "warm_up": warm_up,
     }

@@ -101,11 +101,13 @@ def estimate(
     workload = workload_of(file, request)
 
     from estimator.cli.measured import measured_rows
-    from estimator.cli.prices_in_use import offers_in_use
+    from estimator.cli.prices_in_use import offers_in_use, spot_history_in_use
     from estimator.planning.estimates import estimate as compared
 
     offers, own = offers_in_use(workload, here, max_age), measured_rows(workload, here)
-    document = compared(workload, offers=offers, now=here.now, measured=own)
+    document = compared(
+        workload, offers=offers, now=here.now, measured=own, history=spot_history_in_use(workload, here)
+    )
     emit(_compared(document, here, how, explain=workload.options.explain), output)
     if document.estimates:
         return DONE

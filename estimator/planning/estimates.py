@@ -28,6 +28,7 @@ from estimator.request.workload import Workload
 from pricing.instances import InstanceType
 from pricing.offers import Market, Offer, OfferTable, PriceState, table_of
 from pricing.sources.own import own_machine, own_table
+from pricing.spot_history import SpotHistory
 
 GPUS_PER_NODE = 8
 """Of a machine that no cloud rents: more GPUs than this are taken as several nodes."""
@@ -41,18 +42,19 @@ def estimate(
     now: datetime | None = None,
     measured: Measured = (),
     told: Told = silently,
+    history: SpotHistory | None = None,
 ) -> EstimateDocument:
     """The workload on each `GPU[:COUNT]` of `gpus` (default: `constraints.gpus`) and on each own machine, in order.
 
     A GPU that an offer has in that number is priced by the cheapest such offer (on-demand unless `constraints.markets`
     says otherwise); any other is estimated from its datasheet and has no price. No count means one GPU. `told` hears
-    of each machine and may stop the work by raising.
+    of each machine and may stop the work by raising; `history` is how spot prices moved, as for a plan.
 
     Raises WorkloadError when no hardware is named.
     """
     moment = now or datetime.now(UTC)
     if formats_of(workload):
-        same = partial(estimate, gpus=gpus, offers=offers, now=moment, measured=measured, told=told)
+        same = partial(estimate, gpus=gpus, offers=offers, now=moment, measured=measured, told=told, history=history)
         return every_format(workload, same)
     job = job_of(workload)
     asked = tuple(gpus if gpus is not None else workload.constraints.gpus or ())
@@ -76,7 +78,7 @@ def estimate(
             others = ", ".join(match.alternatives)
             warnings.append(f"{text!r} is taken as {match.gpu.name}; it could also be {others}")
         wanted = GpuFilter({match.gpu.name: frozenset({count or match.count or 1.0})}, ())
-        ways = _ways_on(job, market, limits, wanted, own)
+        ways = _ways_on(job, market, limits, wanted, own, history)
         _add(job, ways, text, moment, entries, rejected, hints)
     for machine in workload.own:
         told("estimates", len(entries) + len(rejected), len(asked) + len(workload.own))
@@ -98,11 +100,18 @@ def estimate(
     )
 
 
-def _ways_on(job: Job, market: OfferTable, limits: Constraints, wanted: GpuFilter, measured: Measured) -> Ways:
+def _ways_on(
+    job: Job,
+    market: OfferTable,
+    limits: Constraints,
+    wanted: GpuFilter,
+    measured: Measured,
+    history: SpotHistory | None,
+) -> Ways:
     """The ways to run the job on exactly these GPUs: rented if anybody rents them so, else by their datasheet."""
     table = offered(market, limits, wanted).table
     if len(table):
-        ways = ways_of(job, table, wanted, measured)
+        ways = ways_of(job, table, wanted, measured, history=history)
         if len(ways):
             return ways
     ((gpu, counts),) = wanted.counts.items()

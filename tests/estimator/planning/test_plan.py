@@ -204,9 +204,11 @@ def test_a_lower_price_for_the_same_hardware_never_ranks_worse(factor: float, pi
         & (MARKET.cloud == before.cloud)
     )
     cheaper = replace(MARKET, usd_per_hour=np.where(same, MARKET.usd_per_hour * factor, MARKET.usd_per_hour))
+    found = planned(cheaper).plans
+    assert found[0].cost_usd.p50 <= planned().plans[0].cost_usd.p50 * (1 + 1e-12)
     after = [
         p
-        for p in planned(cheaper).plans
+        for p in found
         if (p.cloud, p.instance_type, p.market, p.nodes)
         == (before.cloud, before.instance_type, before.market, before.nodes)
     ]
