@@ -72,7 +72,7 @@ def price_paths(history: SpotHistory, places: Sequence[Place | None], hours: Flo
 def factors(steps: Steps) -> Floats:
     """Quantiles and mean of the factors by run length; shape (4, len(LENGTHS)), rows as `FIGURES`.
 
-    >>> factors(Steps(np.array([0.0, 86400.0]), np.array([1.0, 1.0]), 172800.0)).max()
+    >>> float(factors(Steps(np.array([0.0, 86400.0]), np.array([1.0, 1.0]), 172800.0)).max())
     1.0
     """
     edges = np.append(steps.since, steps.until)
