@@ -69,7 +69,11 @@ def _sets(rows: list[object]) -> list[PriceSet]:
     groups: dict[tuple[str, str, Market], list[tuple[Observation, str, datetime]]] = defaultdict(list)
     for n, row in enumerate(rows):
         offer = _mapping(row, f"offers[{n}]")
-        if offer.get("state") not in FETCHED:
+        if offer.get("state") not in list(PriceState):
+            raise WorkloadError(
+                f"must be one of {', '.join(PriceState)}", field=f"offers[{n}].state", value=offer.get("state")
+            )
+        if offer["state"] not in FETCHED:
             continue
         seen = _observation(offer, f"offers[{n}]")
         source = _text(offer, "source", f"offers[{n}]")

@@ -288,6 +288,12 @@ def price_history(
     return found
 
 
+def names_seen(store: Store) -> set[str]:
+    """Every instance type that ever had a price."""
+    with store.reading() as ask:
+        return {name for (name,) in ask("SELECT DISTINCT instance_type FROM price_keys")}
+
+
 def _grouped(rows: Sequence[Row]) -> Iterator[tuple[Row, list[tuple[float, float | None]]]]:
     from itertools import groupby
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -94,7 +95,9 @@ def offers_command(
 
     here = surroundings(offline=offline, no_color=no_color, output=output, overrides=overrides)
     kinds = accelerators or ("gpu" if what is None else "any")
-    table = offers_of(here, accelerators=kinds, as_of=as_of, max_age=max_age)
+    moment = date_of(as_of, "--as-of") if as_of else None
+    table = offers_of(here, accelerators=kinds, as_of=moment, max_age=max_age)
+    here = replace(here, now=moment or here.now)  # ages count to it
     if what is not None:
         table = picked(table, what)
     rows = listed(narrowed(table, cloud, region, gpu, instance, market), every=every)
@@ -113,14 +116,15 @@ def picked(table: OfferTable, what: str) -> OfferTable:
 
 
 def offers_of(
-    here: Settings, *, accelerators: str = "gpu", as_of: str | None = None, max_age: str | None = None
+    here: Settings, *, accelerators: str = "gpu", as_of: datetime | None = None, max_age: str | None = None
 ) -> OfferTable:
     """The offers of this moment (or as of a date) for a listing; warnings are told on standard error.
 
     With `max_age` the rows that are too old are left out; PricesUnavailable when none remains.
     """
-    moment = date_of(as_of, "--as-of") if as_of else None
-    table = market_in_use(here, accelerators=accelerators, as_of=moment, max_age=max_age)
+    if as_of is not None and as_of > here.now:
+        raise WorkloadError("lies ahead: nobody knows its prices", field="--as-of", value=as_of.isoformat())
+    table = market_in_use(here, accelerators=accelerators, as_of=as_of, max_age=max_age)
     for warning in table.warnings:
         note(f"warning: {warning}")
     return table.select(table.ranked | (table.usd_per_hour != table.usd_per_hour)) if max_age is not None else table

@@ -62,9 +62,7 @@ def watch(
         raise WorkloadError(
             "must be above 0 USD per hour", field="--below" if above is None else "--above", value=limit
         )
-    interval = parse_hours(every, field="--every") if every is not None else None
-    if interval is not None and interval * 60 < 1:
-        raise WorkloadError("must be at least a minute", field="--every", value=every, nearest=("30m",))
+    interval = interval_of(every, "--every") if every is not None else None
     url = webhook or os.environ.get(WEBHOOK) or None
     if url is not None:
         checked_url(url, "--webhook" if webhook else WEBHOOK)
@@ -90,6 +88,14 @@ def watch(
         except PricesUnavailable as error:
             report(error)  # the next look may find some
         pause(interval)
+
+
+def interval_of(text: str, field: str) -> float:
+    """Hours between two looks, a minute at least."""
+    hours = parse_hours(text, field=field)
+    if hours * 60 < 1 - 1e-9:
+        raise WorkloadError("must be at least a minute", field=field, value=text, nearest=("30m",))
+    return hours
 
 
 def pause(hours: float) -> None:

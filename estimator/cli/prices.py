@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from benchmarks_db.errors import EstimatorError, WorkloadError
+from benchmarks_db.errors import EstimatorError, UnknownName, WorkloadError
 from estimator.cli.catalogue import listing
 from estimator.cli.database import by_the_leader, migrate
 from estimator.cli.errors import PARTLY, note, report
@@ -23,19 +23,21 @@ from estimator.cli.offers import (
     CloudsOption,
     MarketOption,
     RegionsOption,
+    date_of,
     market_name,
     narrowed,
     offers_command,
     offers_of,
 )
 from estimator.cli.output import as_csv, as_json, as_table, chosen_format, emit
-from estimator.cli.price_alerts import pause
+from estimator.cli.price_alerts import interval_of, pause
 from estimator.cli.price_alerts import watch as watch_command
 from estimator.cli.prices_in_use import store_to_read, store_url
 from estimator.cli.settings import Settings
 from estimator.request.quantities import parse_hours
 
 if TYPE_CHECKING:
+    from pricing.offers import Market
     from pricing.refresh import Summary
     from pricing.sources.base import SourceSettings
     from pricing.store import ScopeState, Store
@@ -87,7 +89,7 @@ def refresh(
     here = surroundings(offline=offline, no_color=no_color, output=output)
     if here.offline:
         raise WorkloadError("nothing can be fetched offline", field="--offline")
-    interval = parse_hours(watch, field="--watch") if watch is not None else None
+    interval = interval_of(watch, "--watch") if watch is not None else None
 
     def once(here: Settings, accept: bool) -> int:
         def fetched() -> int:
@@ -117,7 +119,6 @@ def _refresh_once(
     format: str | None,
     output: Path | None,
 ) -> int:
-    from pricing.offers import Market
     from pricing.refresh import refresh as fetch
     from pricing.regions import resolve_cloud
     from pricing.sources.base import Wanted
@@ -126,9 +127,11 @@ def _refresh_once(
     names = tuple(dict.fromkeys(resolve_cloud(c, field="--cloud") for c in clouds or ()))
     wanted = Wanted(regions=region_names(regions, names))
     if market is not None:
-        wanted = replace(wanted, markets=frozenset({Market(market_name(market) or "")}))
-    store = Store(store_url(here))
+        wanted = replace(wanted, markets=frozenset({fetched_market(market)}))
     seconds = parse_hours(deadline, field="--deadline") * 3600
+    if seconds < 1:
+        raise WorkloadError("must be at least a second", field="--deadline", value=deadline, nearest=("2m",))
+    store = Store(store_url(here))
     with _progress(here) as tick:
         summary = fetch(
             store,
@@ -142,6 +145,17 @@ def _refresh_once(
     store.close()
     _report(summary, here, format, output)
     return summary.exit_code
+
+
+def fetched_market(text: str) -> Market:
+    """A market whose prices clouds publish; WorkloadError for the others."""
+    from pricing.offers import Market
+
+    name = market_name(text)
+    if name not in (Market.ON_DEMAND, Market.SPOT):
+        raise WorkloadError(f"clouds publish no prices of the market {text}", field="--market", value=text,
+                            nearest=(Market.ON_DEMAND, Market.SPOT))  # fmt: skip
+    return Market(name)
 
 
 def source_settings(here: Settings, **changes: float) -> SourceSettings:
@@ -341,23 +355,24 @@ def history(
     """Say how the stored prices of an instance type moved: minimum, quantiles and maximum by zone."""
     from estimator.cli.price_views import HISTORY_COLUMNS
     from estimator.cli.price_views import plot as drawn
+    from pricing.instances import instance_types
     from pricing.regions import region_filter, resolve_cloud
-    from pricing.store_queries import price_history
+    from pricing.store_queries import names_seen, price_history
 
     here = surroundings(no_color=no_color, output=output)
     store = store_to_read(here)
+    seen = {(s.cloud, s.region) for s in store.scopes()} if store else set()
+    clouds, kind = [resolve_cloud(c, field="--cloud") for c in cloud or ()], market_name(market)
+    where = region_filter(region, seen=seen, field="--region") if region else None
     series = []
     if store is not None:
-        seen = {(s.cloud, s.region) for s in store.scopes()}
         series = price_history(
-            store,
-            now=here.now,
-            days=days,
-            instance_type=instance,
-            market=market_name(market),
-            clouds=[resolve_cloud(c, field="--cloud") for c in cloud or ()],
-            where=region_filter(region, seen=seen, field="--region") if region else None,
+            store, now=here.now, days=days, instance_type=instance, market=kind, clouds=clouds, where=where
         )
+    if not series:
+        known = {name for _, name in instance_types()} | (names_seen(store) if store else set())
+        if instance.casefold() not in {name.casefold() for name in known}:
+            raise UnknownName("instance type", instance, sorted(known), field="INSTANCE")
     if plot is not None and series:
         title = f"{instance}, USD per hour, {days:g} days to {here.now:%Y-%m-%d %H:%M} UTC"
         emit(drawn(series, start=here.now - timedelta(days=days), now=here.now, title=title), plot)
@@ -390,9 +405,10 @@ def diff(
     from pricing.store_queries import differences
 
     here = surroundings(no_color=no_color, output=output, overrides="none")
+    dates = (date_of(before, "DATE1"), date_of(after, "DATE2"))
     tables = [
         narrowed(offers_of(replace(here, offline=True), as_of=date), cloud, region, None, None, market)
-        for date in (before, after)
+        for date in dates
     ]
     changes = differences(*tables)
     rows = [{**asdict(change), "percent": change.percent} for change in changes]

@@ -58,7 +58,7 @@ def fill(
 
     here = surroundings(offline=offline, overrides=overrides)
     now = date_of(as_of, "--as-of") if as_of else here.now
-    offers = offers_of(here, as_of=as_of, max_age=max_age)
+    offers = offers_of(here, as_of=now if as_of else None, max_age=max_age)
     market = market_at(offers, now).with_past(_history(here, now), _measured(here.data_dir))
     filler = RowFiller(market, Answers(), progress=_progress())
     options = FillOptions(sheet=sheet, header_row=header_row, mapping=mapping_of(map or ()))

@@ -63,6 +63,8 @@ def test_machine_facts_travel_along(store: Store, tmp_path: Path) -> None:
         ({"observed_at": "soon"}, "offers[0].observed_at"),
         ({"instance_type": "x\n"}, "offers[0].instance_type"),
         ({"gpus_per_node": -1}, "offers[0].gpus_per_node"),
+        ({"state": None}, "offers[0].state"),
+        ({"state": "alive"}, "offers[0].state"),
     ],
 )
 def test_a_bad_offer_is_named(store: Store, change: dict[str, object], field: str) -> None:
