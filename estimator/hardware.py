@@ -108,6 +108,8 @@ def _network_gbit(low: str) -> tuple[float | None, float | None]:
     if found := re.search(r"(\d+)\s*gbps-per-node", low):
         return float(found[1]), None
     rates: list[float] = []
+    parts = [part for part in low.split(";") if not re.match(r"\s*(net:)?\s*(storage|management)[\w +]*:", part)]
+    low = ";".join(parts)
     for count, each in re.findall(r"(\d+)\s*x\s*[a-z0-9 /\-\[\]()]*?(\d{2,3})\s*gb", low):
         rates.append(float(count) * float(each))
     for each, count in re.findall(r"(?:ib|hdr|ndr|edr|opa|rdma|roce|efa|eth)-?[a-z]*(\d{2,4})(?:x(\d+))?", low):

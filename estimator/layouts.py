@@ -245,7 +245,8 @@ def _with_micro_batches(
     allowed = _allowed(data * context, pipeline, limits, ask)  # (pairs, shardings, recomputes)
     pair, s, r = np.nonzero(allowed)
     if len(pair) == 0:
-        return _layout_of(np.empty((0, 4)), np.empty(0), np.empty(0), np.empty(0), np.empty(0), np.empty(0)), pair
+        none = np.empty(0)
+        return _layout_of(np.empty((0, 4)), none, none, none, none, none, none), pair
     trial = Layout(
         data=data[pair],
         tensor=tensor[pair],
@@ -253,6 +254,7 @@ def _with_micro_batches(
         context=context[pair],
         expert=expert[pair],
         grad_accum=np.maximum(replica_batch[pair], 1.0),
+        virtual_stages=_virtual_stages(work, pipeline[pair]),
         sharding=np.array(SHARDINGS)[s],
         recompute=np.array(RECOMPUTES)[r],
         offload=int(limits.offload),
@@ -288,6 +290,7 @@ def _with_micro_batches(
         data[chosen],
         micro,
         np.round(replica_batch[chosen] / micro),
+        _virtual_stages(work, pipeline[chosen]),
         np.array(SHARDINGS)[s[trial_of]],
         np.array(RECOMPUTES)[r[trial_of]],
         offload=int(limits.offload),
@@ -365,7 +368,11 @@ def _best(layout: Layout, machine: Index, work: Work, machines: _Machines, per_m
     pcie = machines.pcie[machine]
     recompute = np.array([1.0, 1.1, 1.33])[np.asarray(layout.recompute, int)]
     tokens = micro * float(work.tokens) / (tensor * context)
-    cost = recompute * (1 + (pipeline - 1) / accum) * (1 + np.where(pcie, 0.5, 0.06) * np.log2(tensor))
+    cost = (
+        recompute
+        * (1 + (pipeline - 1) / (accum * layout.virtual_stages))
+        * (1 + np.where(pcie, 0.5, 0.06) * np.log2(tensor))
+    )
     far = np.where(expert * tensor > machines.domain[machine], 0.3, 0.02)  # exchanges of tokens that leave the node
     cost *= (1 + 0.05 * np.log2(context)) * (1 + far * np.log2(expert)) * (1 + 512.0 / (tokens + 512.0))
     cost *= 1 + np.where(np.asarray(layout.sharding) == Sharding.ZERO3, 2e4 / (tokens * accum + 2e4), 0.0)
@@ -376,10 +383,26 @@ def _best(layout: Layout, machine: Index, work: Work, machines: _Machines, per_m
     return pick(layout, order), machine[order]
 
 
+LAYERS_A_STAGE = 2.0
+"""Layers of a virtual stage in an interleaved schedule (NVIDIA's published configurations of Megatron Core)."""
+
+
+def _virtual_stages(work: Work, pipeline: Array) -> Array:
+    """Model chunks of a GPU in an interleaved pipeline (Narayanan et al., arXiv:2104.04473), 1 without a pipeline."""
+    return np.where(pipeline > 1, np.maximum(np.round(float(work.layers) / pipeline / LAYERS_A_STAGE), 1.0), 1.0)
+
+
 def _layout_of(
-    degrees: Array, data: Array, micro: Array, accum: Array, sharding: Array, recompute: Array, offload: int = 0
+    degrees: Array,
+    data: Array,
+    micro: Array,
+    accum: Array,
+    virtual: Array,
+    sharding: Array,
+    recompute: Array,
+    offload: int = 0,
 ) -> Layout:
-    """Arrays of one length as a `Layout`."""
+    """Arrays of one length as a `Layout`; stages interleave where their number divides the micro-batches."""
     return Layout(
         micro_batch=micro,
         grad_accum=accum,
@@ -388,7 +411,7 @@ def _layout_of(
         pipeline=degrees[:, 1],
         context=degrees[:, 2],
         expert=degrees[:, 3],
-        virtual_stages=np.ones(len(data)),
+        virtual_stages=np.where(accum % np.maximum(degrees[:, 1], 1.0) == 0, virtual, 1.0),
         sharding=np.asarray(sharding, np.int64),
         recompute=np.asarray(recompute, np.int64),
         offload=np.full(len(data), offload),

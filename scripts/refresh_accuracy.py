@@ -25,7 +25,7 @@ FILE = ROOT / "api" / "web" / "accuracy.json"
 def main() -> int:
     """Compute and write."""
     from estimator.evaluation.evaluate import MEANING, evaluate
-    from estimator.performance.study import all_left_out, bench, train
+    from estimator.performance.study import judged
 
     scores = [
         {
@@ -43,8 +43,7 @@ def main() -> int:
     ]
     residuals = []
     for family in ("language", "classic"):
-        data = bench(family)
-        left = all_left_out(data, train(data, np.arange(len(data))), SPLITS)
+        data, _whole, left = judged(family)
         gpus = data.names("gpu")
         for split in SPLITS:
             final = left[split][1]

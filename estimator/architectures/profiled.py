@@ -81,7 +81,8 @@ def rough(facts: ModelFacts, *, seq_len: float | None = None, image_size: float 
         return replace(of_inventory(inventory, image_size=image_size, length=seq_len), tokens=units)
     params = facts.params_m * 1e6 if facts.params_m else PARAMS
     pixels = (image_size / facts.image_size) ** 2 if image_size and facts.image_size else 1.0
-    flops = 2.0 * params * (seq_len or REUSE * pixels)
+    sentence = facts.units_per_sample if facts.unit == "tokens/s" else None
+    flops = 2.0 * params * (seq_len or sentence or REUSE * pixels)
     values = flops / FLOPS_A_VALUE
     return Work(
         params=params,

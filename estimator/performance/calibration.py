@@ -55,6 +55,7 @@ FREE: dict[str, tuple[Free, ...]] = {
         Free("pcie", 0.3, 0.05, 1.0),
         Free("staged", 0.4, 0.02, 1.0),
         Free("nic", 0.3, 0.05, 1.0),
+        Free("tuned", 0.1, 1.0, 2.5),
     ),
 }
 """What the fit of each family may move."""
@@ -64,7 +65,7 @@ PRIORS: dict[str, Constants] = {
     "language": Constants(),
     "classic": Constants(
         matmul=0.62, single=1.4, tf32=1.15, grouped=0.06, traffic=1.0, fused=0.7, vendor=1.0, launch_us=4.0,
-        step_ms=4.0, plain=1.0, link=0.5, pcie=0.35, staged=0.17, nic=0.7, overlap=1.9, width=0.0, fill=0.0,
+        step_ms=4.0, plain=1.0, link=0.5, pcie=0.35, staged=0.17, nic=0.7, overlap=1.9, tuned=1.45, width=0.0, fill=0.0,
         split=0.0, sync=0.04,
     ),
 }  # fmt: skip

@@ -49,7 +49,7 @@ class Constants:
     traffic: Value = 1.0  # elementwise traffic over the counted values
     fused: Value = 0.67  # the same where kernels are fused, over `traffic`
     vendor: Value = 1.1  # matrix rate of vendor libraries and compilers over `matmul`
-    tuned: Value = 1.23  # matrix rate of software tuned by vendors (MLPerf) over `vendor`
+    tuned: Value = 1.23  # device's speed under software tuned by vendors (MLPerf) over that of compiled software
     dequantise: Value = 18.0  # bytes a frozen 4-bit weight and pass
     launch_us: Value = 40.0  # host time a kernel
     step_ms: Value = 14.0  # host time an optimizer step

@@ -19,7 +19,6 @@ from estimator.performance.constants import per_row
 from estimator.performance.evidence import FIGURES, NAMES, SWITCHES, Evidence, Features, Labels, features_of
 from estimator.performance.intervals import (
     KINDS,
-    Widths,
     half_widths,
     kinds,
     model_class,
@@ -143,13 +142,14 @@ def correct(
         known = np.flatnonzero(codes[:, NAMES.index("lab")] >= 0)
         if len(known):  # elsewhere the weight of another laboratory lets the neighbours fade to nothing
             shift[known] += neighbourhood(features.pick(known), base.left, likeness).shift
-    classes = model_class(features, family)
+    classes = model_class(features, family, base.evidence if base else None)
     if base is not None:
         half = widened(novelty(features, base.evidence, classes, kind, widths), loose)
     else:
         half = half_widths(classes, kind, widths, loose)
     if own is not None and len(own[1]):
-        shift, kind, half = _own(family, features, own, shift, kind, half, widths)
+        own_kind = np.full(m, KINDS.index(EvidenceKind.OWN))
+        shift, kind, half = _own(family, features, own, shift, kind, half, half_widths(classes, own_kind, widths))
     return Correction(family, features, np.exp(shift), np.exp(-half), np.exp(half), kind)
 
 
@@ -160,26 +160,41 @@ def _own(
     shift: Floats,
     kind: NDArray[np.int64],
     half: Floats,
-    widths: Widths,
+    narrow: Floats,
 ) -> tuple[Floats, NDArray[np.int64], Floats]:
     """Pull towards the user's own measurements: by 0.85 of their residual for the same case, less for others.
 
     Where the same model was measured on the same GPU in much the same way the evidence is `own`; the interval goes
-    from that of the kind to that of a known group as far as the measurement carries.
+    from that of the kind to that of a known group (`narrow`) as far as the measurement carries, and is as wide as
+    measurements that contradict each other.
     """
     theirs, residual = own
-    mine = packed.evidence_of(theirs, residual, np.ones(len(residual)), [str(i) for i in range(len(residual))])
+    folded = packed.evidence_of(theirs, residual, np.ones(len(residual)), [""] * len(residual))
+    mine = replace(  # each measurement by itself: what contradicts another must show
+        folded,
+        codes=folded.code(theirs),
+        switches=theirs.switches,
+        figures=theirs.figures,
+        residual=residual.astype(np.float32),
+        weight=np.ones(len(residual), np.float32),
+    )
     codes = mine.code(features)
     carried = _carried(family, features, codes, mine)
     closeness = carried.max(axis=1)
     weights = (carried / np.maximum(closeness, 1e-12)[:, None]) ** 4  # the closest speak, those as close with them
-    said = (weights * np.clip(mine.residual.astype(float), -OWN_CLIP, OWN_CLIP)).sum(axis=1) / weights.sum(axis=1)
+    heard = np.clip(residual, -OWN_CLIP, OWN_CLIP)
+    said = weights @ heard / weights.sum(axis=1)
+    spread = np.sqrt((weights * (heard - said[:, None]) ** 2).sum(axis=1) / weights.sum(axis=1))
     shift = (1.0 - closeness) * shift + closeness * said
     own_kind = KINDS.index(EvidenceKind.OWN)
-    narrow = half_widths(model_class(features, family), np.full(len(kind), own_kind), widths)
     share = np.minimum(closeness / OWN_WEIGHT, 1.0)
     kind = np.where(closeness >= 0.5 * OWN_WEIGHT, own_kind, kind)
-    return shift, kind, share * np.minimum(half, narrow) + (1.0 - share) * half
+    near = np.maximum(np.minimum(half, narrow), NORMAL_80 * spread)
+    return shift, kind, share * near + (1.0 - share) * half
+
+
+NORMAL_80 = 1.2816
+"""Half-width of a normal distribution's 80% interval over its standard deviation."""
 
 
 OWN_CLIP = 2.0

@@ -28,7 +28,7 @@ PACK = Path(__file__).parent / "evidence.npz"
 NAMES = ("lab", "model", "kin", "gpu", "arch", "method", "format", "software")
 """Features that are names; two rows differ in them or not."""
 
-SWITCHES = ("moe", "recompute", "sharded", "plain", "fused", "eager", "channels_last")
+SWITCHES = ("moe", "recompute", "sharded", "plain", "fused", "eager", "channels_last", "tuned")
 """Features that are small codes."""
 
 FIGURES = (
@@ -133,6 +133,7 @@ def features_of(
             column(run.fused),
             column(run.eager_attention),
             column(run.channels_last),
+            column(run.tuned),
         ],
         axis=1,
     ).astype(np.int8)

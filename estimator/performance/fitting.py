@@ -50,7 +50,7 @@ def run(*, families: tuple[str, ...] = FAMILIES, intervals: bool = True, path: P
             continue
         _step, features = predict(data, np.arange(len(data)), trained)
         finals = {kind: final for kind, (_physics, final) in left.items()}
-        found = conformal(finals, model_class(features, family), data.sample.weights)
+        found = conformal(finals, model_class(features, family, pack[family]), data.sample.weights)
         widths[family] = {"half_width": found.table, "median_residual": found.centre}
     document = {
         "about": "Fitted by `estimator benchmarks fit`; constants of the step-time model by family. Do not edit.",

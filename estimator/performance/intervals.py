@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from benchmarks_db.models import models
 from estimator.performance.constants import PARAMETERS
-from estimator.performance.evidence import FIGURES, NAMES, Evidence, Features
+from estimator.performance.evidence import FIGURES, NAMES, SWITCHES, Evidence, Features
 from estimator.terms import EvidenceKind
 
 Floats = NDArray[np.float64]
@@ -73,22 +73,44 @@ def novelty(
     return np.asarray(np.sqrt(square))
 
 
-def model_class(features: Features, family: str) -> NDArray[np.str_]:
-    """Class of model whose errors are alike, shape (m,).
+SERIES = 50
+"""Models that one laboratory measured on one GPU from which on they are a series: one script, one host, many models."""
 
-    Language models: `peft`, `moe`, `small` (below 1B) or `dense`. Others: `counted` (a vision model whose operators or
-    multiply-adds are known), `shape` (BERT, T5: closed form) or `profiled` (known by its measurements).
+
+def in_series(features: Features, known: Evidence | None) -> NDArray[np.bool_]:
+    """Is each row of a laboratory that measured such a series on any GPU? Shape (m,)."""
+    if known is None:
+        return np.zeros(len(features), bool)
+    span = len(known.vocabulary["gpu"]) + 1
+    of = known.codes.astype(np.int64)
+    pairs, models_of = of[:, _LAB] * span + of[:, _GPU], of[:, _MODEL]
+    distinct = np.unique(np.stack([pairs, models_of], axis=1), axis=0)
+    found, counts = np.unique(distinct[:, 0], return_counts=True)
+    codes = known.code(features).astype(np.int64)
+    labs = np.unique(found[counts >= SERIES] // span)
+    return np.isin(codes[:, _LAB], labs) & (codes[:, _LAB] >= 0)
+
+
+def model_class(features: Features, family: str, known: Evidence | None) -> NDArray[np.str_]:
+    """Class of model whose errors are alike, shape (m,); `known` is all that was measured.
+
+    `tuned`: whatever vendors tuned. Language models: `peft`, `moe`, `small` (below 1B) or `dense`. Others: `counted` (a
+    vision model whose operators or multiply-adds are known), `shape` (BERT, T5: closed form) or `profiled` (known by
+    its measurements); `series` where one laboratory measured dozens of counted models in one go (timm).
     """
+    tuned = features.switches[:, SWITCHES.index("tuned")] > 0
     if family != "language":
         words, inverse = np.unique(features.labels["model"], return_inverse=True)
         table = models()
         kinds = [table[str(word)].kind if str(word) in table else "vision" for word in words]
         names = {"profiled": "profiled", "encoder": "shape", "encoder-decoder": "shape"}
-        return np.array([names.get(kind, "counted") for kind in kinds], np.str_)[inverse]
+        plain = np.array([names.get(kind, "counted") for kind in kinds], np.str_)[inverse]
+        alike = np.where((plain == "counted") & in_series(features, known), "series", plain)
+        return np.where(tuned, "tuned", alike)
     peft = np.isin(features.labels["method"], ("lora", "qlora"))
     moe = features.switches[:, 0] > 0
     small = features.figures[:, FIGURES.index("size")] < np.log2(0.95e9)
-    return np.select([peft, moe, small], ["peft", "moe", "small"], "dense")
+    return np.select([tuned, peft, moe, small], ["tuned", "peft", "moe", "small"], "dense")
 
 
 def half_widths(

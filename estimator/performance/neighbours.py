@@ -48,7 +48,7 @@ LIKENESS: dict[str, Likeness] = {
         },
         switches={
             "moe": 3.0, "recompute": 4.0, "sharded": 0.1, "plain": 0.9, "fused": 1.7, "eager": 4.0,
-            "channels_last": 0.0,
+            "channels_last": 0.0, "tuned": 0.0,
         },
         figures={
             "tokens": 0.55, "seq": 0.25, "gpus": 0.15, "size": 0.05, "tensor": 0.05, "pipeline": 0.05, "expert": 0.55,
@@ -61,21 +61,21 @@ LIKENESS: dict[str, Likeness] = {
     ),
     "classic": Likeness(
         names={
-            "lab": 1.5, "model": 1.0, "kin": 1.2, "gpu": 1.5, "arch": 0.5, "method": 0.7, "format": 1.2,
+            "lab": 3.0, "model": 1.0, "kin": 1.2, "gpu": 1.5, "arch": 0.5, "method": 0.7, "format": 1.2,
             "software": 0.3,
         },
         switches={
             "moe": 0.0, "recompute": 0.0, "sharded": 0.0, "plain": 0.3, "fused": 1.0, "eager": 0.0,
-            "channels_last": 1.0,
+            "channels_last": 1.0, "tuned": 0.0,
         },
         figures={
             "tokens": 0.2, "seq": 0.0, "gpus": 0.35, "size": 0.2, "tensor": 0.0, "pipeline": 0.0, "expert": 0.0,
             "accumulation": 0.1, "half": 0.2, "compute": 0.5, "memory": 0.5, "launch": 0.5, "communication": 0.5,
             "bubble": 0.0,
         },
-        nearest=6,
-        sharpness=1.0,
-        shrink=0.4,
+        nearest=4,
+        sharpness=0.5,
+        shrink=0.2,
     ),
 }  # fmt: skip
 

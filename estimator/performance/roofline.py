@@ -100,9 +100,7 @@ def device_time(work: Work, hardware: Hardware, layout: Layout, run: Execution, 
     width = np.maximum(hidden, 64.0)
     thin = (c.width + c.split * (np.sqrt(layout.tensor) - 1.0) * speed) / width
     narrow = np.where(hidden > 0, thin + c.fill * speed * speed / tokens, 0.0)  # transformers only
-    slow = (1.0 + narrow) / (
-        peak * 1e12 * c.matmul * scale * np.where(run.fused, c.vendor, 1.0) * np.where(run.tuned, c.tuned, 1.0)
-    )
+    slow = (1.0 + narrow) / (peak * 1e12 * c.matmul * scale * np.where(run.fused, c.vendor, 1.0))
     inner = work.expert_params / np.maximum(3.0 * work.layers * work.experts * width, 1.0)  # width of one expert
     routed = (1.0 + c.expert_width * speed / np.maximum(inner, 64.0)) / c.expert
     dense = samples / cut * matrix * (work.matmul_flops + work.expert_flops * routed + work.grouped_flops / c.grouped)
@@ -121,6 +119,7 @@ def device_time(work: Work, hardware: Hardware, layout: Layout, run: Execution, 
     read = run.value_bytes + run.quantised * (c.dequantise - run.value_bytes)
     moved = values * run.value_bytes * loose + micros * weights * matrix * read
     half = np.where(np.asarray(run.value_bytes) < 4, work.half_factor, 1.0)
+    half = half / np.where(run.tuned, c.tuned, 1.0)
     matmul = matmul * half
     memory = moved * half / bandwidth
     shards = np.where(np.asarray(layout.sharding) >= 1, layout.data, 1.0)

@@ -18,7 +18,7 @@ from benchmarks_db import measurements
 from estimator.architectures import profiled
 from estimator.performance.calibration import FREE, PRIORS, Sample, fit, group_weights
 from estimator.performance.constants import Constants
-from estimator.performance.evidence import Evidence, Features, Labels, evidence_of, features_of
+from estimator.performance.evidence import NAMES, Evidence, Features, Labels, evidence_of, features_of
 from estimator.performance.neighbours import LIKENESS, neighbourhood
 from estimator.performance.offsets import offsets_of
 from estimator.performance.step import StepTime, step_time
@@ -40,8 +40,11 @@ SUSPECT = 0.3
 ONE_CARD = 0.15
 """Weight of the timm rows in the constants: one card with hundreds of models would own them."""
 
-TUNED = 0.02
+TUNED = 0.1
 """Weight of vendor-tuned rows (MLPerf) in the constants of the classic family: an upper envelope of other software."""
+
+GUESSED = ("size", "drawn")
+"""Bases of a model's work that its measurements must correct before it may speak in the fit of the constants."""
 
 SPLITS = ("group", "lab", "unseen-model", "unseen-gpu", "unseen-lab")
 """What is left out: other layouts of a known group; groups; models; GPU types; laboratories."""
@@ -148,11 +151,12 @@ def train(data: Bench, index: Index, *, start: Trained | None = None) -> Trained
     if data.family != "classic":
         return Trained(fit(part, free, prior, start=warm), None)
     bases = model_bases(data)
+    guessed = np.isin(bases, GUESSED)
     sigma = np.array([profiled.SIGMA[basis] for basis in bases], float)
     codes = data.model_codes[index]
     on = {code: set(data.names("gpu")[index][codes == code].tolist()) for code in np.unique(codes)}
     few = np.array([len(on.get(code, ())) < 2 for code in range(len(bases))])
-    sigma[few & (bases != "size")] = 1e-3  # one GPU type tells a model's work from its card's habits no better
+    sigma[few & ~guessed] = 1e-3  # one GPU type tells a model's work from its card's habits no better
     factors = start.factors if start and start.factors is not None else np.ones(sigma.shape)
     constants = warm or prior
     groups = np.unique(data.groups[index], return_inverse=True)[1]
@@ -171,7 +175,7 @@ def train(data: Bench, index: Index, *, start: Trained | None = None) -> Trained
 
     for turn in range(1 if start else 2):
         factors = inferred(constants, factors, 4 if start else 20)  # first: an unknown work would bend the constants
-        only_sized = np.where((bases == "size")[:, None], factors, 1.0)
+        only_sized = np.where(guessed[:, None], factors, 1.0)
         work = profiled.apply(part.work, only_sized[codes])
         constants = fit(replace(fitted_on, work=work), free, prior, start=constants if turn or start else None)
     factors = inferred(constants, factors, 5)
@@ -209,8 +213,11 @@ def corrected(family: str, features: Features, known: Evidence) -> Floats:
     """Log shift of the seconds of m rows by offsets and neighbours, (m,)."""
     offsets = offsets_of(known, family)
     shifted = replace(known, residual=(known.residual - offsets.shift(known.codes)).astype(np.float32))
-    near = neighbourhood(features, shifted, LIKENESS[family])
-    return np.asarray(offsets.shift(known.code(features)) + near.shift)
+    codes = known.code(features)
+    shift = offsets.shift(codes)
+    alike = np.flatnonzero(codes[:, NAMES.index("lab")] >= 0)  # as in `correction`: another laboratory's say nothing
+    shift[alike] += neighbourhood(features.pick(alike), shifted, LIKENESS[family]).shift
+    return shift
 
 
 def folds(data: Bench, split: str, *, seed: int = 0) -> NDArray[np.int64]:

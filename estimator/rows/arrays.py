@@ -29,17 +29,43 @@ INSTRUCTION_TOKENS = 180.0
 
 A micro-batch is padded to its longest sample, about 180 x n^0.3 of n (277 for 8 in fms-acceleration's tables)."""
 
+UNPADDED = 0.5
+"""Real positions of a padded sequence of BERT's Wikipedia text, the only ones that tuned software computes.
+
+Up to half of the positions are padding at 512 (Krell et al., arXiv:2107.02027); MLPerf submissions leave them out."""
+
+HIDES_GRADIENTS = 16_384.0
+"""Tokens a data-parallel replica and step from which computing them takes as long as exchanging gradients.
+
+8 bytes a parameter over 50 GB/s against 6 FLOPs a parameter and token at 400 TFLOP/s: 10,700. Jobs of thousands of GPUs
+have more pipeline stages instead of replicas below it (MLPerf GPT-3 on 10,752 H100: 32 GPUs a replica)."""
+
+MANY_GPUS = 256.0
+"""GPUs up to which a row that states no degrees is cut for memory alone."""
+
 TIME_UNITS = {"s/step": 1.0, "ms/step": 1e-3}
 SAMPLE_UNITS = ("samples/s", "images/s", "img/s", "sequences/s", "seq/s", "imgs/s")
 
-_LEAN = ("megatron", "nemo", "maxtext", "jax", "paxml", "torchtitan", "composer", "llm-foundry", "nanotron", "mlperf")
+_LEAN = (
+    "surogate",
+    "litgpt",
+    "megatron",
+    "nemo",
+    "maxtext",
+    "jax",
+    "paxml",
+    "torchtitan",
+    "composer",
+    "llm-foundry",
+    "nanotron",
+    "mlperf",
+)
 _FUSED = ("nemo", "megatron-core", "megatron-bridge", "maxtext", "jax", "paxml", "transformer-engine", "meta internal")
 _PLAIN = (
     "hf",
     "trl",
     "peft",
     "transformers",
-    "litgpt",
     "lightning",
     "qlora",
     "axolotl",
@@ -202,7 +228,12 @@ def attention_of(row: Row) -> str:
 
 def _work(row: Row, cache: dict[object, Work | str], profiles: bool) -> Work:
     if row.language:
-        options = {"seq_len": seq_len_of(row), "method": row.method, "attention": attention_of(row)}
+        unpadded = row.tuned and row.model.kind == "encoder" and row.method is Method.PRETRAIN
+        options = {
+            "seq_len": seq_len_of(row) * (UNPADDED if unpadded else 1.0),
+            "method": row.method,
+            "attention": attention_of(row),
+        }
         key: object = (row.model.name, row.model.params_m, *options.values())
     else:
         options = {
@@ -256,6 +287,10 @@ def _layout(row: Row, work: Work) -> tuple[float, ...]:
                 pipeline *= 2.0
             else:
                 break
+        full = gpus > MANY_GPUS and row.method not in (Method.LORA, Method.QLORA)
+        tokens = row.global_batch * float(work.tokens)  # NaN where no batch is stated: nothing is added then
+        while full and tokens * tensor * pipeline < HIDES_GRADIENTS * gpus and pipeline * 2.0 <= float(work.layers):
+            pipeline *= 2.0
     cut = tensor * pipeline * context
     if cut > gpus:
         context = 1.0
@@ -296,8 +331,8 @@ def _usual_experts(row: Row, work: Work, capacity: float) -> float:
 
 
 def _megatron(row: Row) -> bool:
-    """A framework that cuts models by tensor and pipeline parallelism; others shard states (FSDP, ZeRO)."""
-    return any(name in row.framework for name in ("megatron", "nemo"))
+    """Software that cuts models by tensor and pipeline parallelism, as MLPerf's does; other shards states."""
+    return row.tuned or row.pipeline > 1.0 or any(name in row.framework for name in ("megatron", "nemo"))
 
 
 def _shards(row: Row) -> bool:

@@ -235,6 +235,8 @@ def read_row(row: Mapping[str, str]) -> Row:
     image = figure(row, "image_size")
     stack = word(row, "stack")
     lab = lab_of(source)
+    tuned = stack == "tuned" or (stack != "plain" and lab.startswith("mlperf"))
+    memory_format = word(row, "memory_format").replace("_", "-")
     return Row(
         lab=lab,
         model=facts,
@@ -266,7 +268,7 @@ def read_row(row: Mapping[str, str]) -> Row:
         peft=word(row, "peft"),
         unit=word(row, "unit").replace(" ", ""),
         per_gpu=word(row, "scope").replace("-", "_") == "per_gpu",
-        tuned=stack == "tuned" or (stack != "plain" and lab.startswith("mlperf")),
-        channels_last=word(row, "memory_format").replace("_", "-") in ("channels-last", "nhwc"),
+        tuned=tuned,
+        channels_last=memory_format in ("channels-last", "nhwc") or (tuned and not memory_format),
         real_data=word(row, "data_kind") == "real",
     )

@@ -19,6 +19,13 @@ from estimator.terms import LinkKind, NicKind
         ("efa400", None, 400, None, NicKind.EFA),
         ("eth100", None, 100, None, NicKind.ETHERNET),
         ("nvswitch; net: 8x ConnectX-7 IB NDR 400Gb/Sec", LinkKind.NVSWITCH, 3200, None, NicKind.RDMA),
+        (
+            "nvlink; net: Storage+Management: 1x DPU 100Gb/s; Compute: 8x IB ND",
+            LinkKind.NVLINK,
+            None,
+            None,
+            NicKind.RDMA,
+        ),
         ("nvswitch+gcp-a3-tcpx-800gbps-per-node", LinkKind.NVSWITCH, 800, None, NicKind.TCPX),
         ("", None, None, None, None),
     ],

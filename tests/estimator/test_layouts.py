@@ -217,3 +217,13 @@ def test_experts_are_spread_over_gpus_where_there_are_experts() -> None:
 def test_at_most_so_many_layouts_a_row() -> None:
     found = enumerate_layouts(seventy_b(), machines((8, 64, 79)), global_batch=2048, limits=Limits(per_hardware=20))
     assert len(found.row) == 20
+
+
+def test_pipelines_interleave_where_their_stages_divide_the_micro_batches() -> None:
+    found = enumerate_layouts(seventy_b(), machines((8.0, 8.0, 79.0)), global_batch=512.0).layout
+    piped = found.pipeline > 1
+    divided = found.grad_accum % found.pipeline == 0
+    assert (piped & divided).any()
+    assert np.all(found.virtual_stages[piped & divided] > 1)
+    assert np.all(found.virtual_stages[~piped | ~divided] == 1)
+    assert np.all(found.virtual_stages * found.pipeline <= 80)

@@ -9,7 +9,7 @@ from estimator.performance import fitting, per_row, step_time
 from estimator.performance.constants import PARAMETERS, Constants, fitted
 from estimator.performance.correction import correct, own_measurements
 from estimator.performance.evidence import Labels, evidence_of, features_of
-from estimator.performance.intervals import KINDS, conformal, half_widths, weighted_quantile, widths_of
+from estimator.performance.intervals import KINDS, conformal, half_widths, model_class, weighted_quantile, widths_of
 from estimator.performance.neighbours import LIKENESS, neighbourhood
 from estimator.performance.offsets import offsets_of
 from estimator.rows.arrays import labels_of, prepare
@@ -159,3 +159,19 @@ def test_labels_may_be_one_text_for_all():
     assert len(features_of(labels, *parts, step)) == 2
     assert replace(labels, lab="x").lab == "x"
     assert widths_of("language").table
+
+
+def test_own_measurements_that_contradict_each_other_widen_the_interval():
+    asked = ROW | {"source": "", "gpu": "RTX-4090", "micro_batch": "1", "global_batch": "8"}
+    rows = [asked | {"throughput": figure, "unit": "tokens/s"} for figure in ("4000", "4040", "9000")]
+    agreed = correct("language", features(asked), own=own_measurements(rows[:2])["language"])
+    torn = correct("language", features(asked), own=own_measurements(rows)["language"])
+    assert torn.high[0] > 1.15 * agreed.high[0]
+
+
+def test_what_vendors_tuned_and_what_one_script_measured_by_the_dozen_are_classes_of_their_own():
+    known = packed.load()["classic"]
+    timm = {"source": "huggingface/pytorch-image-models@1:x", "model": "resnet50", "gpu": "RTX-3090", "gpus": "1"}
+    rows = [timm, timm | {"source": "nobody/knows@1:x"}, timm | {"source": "mlcommons/training_results_v4.0@1:x"}]
+    assert model_class(features(*rows), "classic", known).tolist() == ["series", "counted", "tuned"]
+    assert model_class(features(ROW | {"stack": "tuned"}), "language", known).tolist() == ["tuned"]

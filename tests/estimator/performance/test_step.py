@@ -138,3 +138,12 @@ def test_a_request_resolves_to_an_execution():
     assert (run.value_bytes, run.format, run.plain) == (2.0, 1.0, 0.0)
     assert execution_of(precision="fp32", method=Method.QLORA).value_bytes == 4.0
     assert execution_of(precision="bf16", method=Method.QLORA).quantised == 1.0
+
+
+def test_tuned_software_moves_values_faster_too():
+    made = work(resolve_model("llama3-8b").model, seq_len=2048)
+    ordinary, tuned = (
+        step_time(made, machine(), Layout(), execution=Execution(fused=1.0, tuned=flag)) for flag in (0.0, 1.0)
+    )
+    assert np.all(tuned.memory < ordinary.memory)
+    assert np.all(tuned.compute < ordinary.compute)

@@ -83,6 +83,23 @@ def test_megatron_rows_without_degrees_are_cut_by_tensor_then_pipeline():
     assert huge.pipeline[0] > 1
 
 
+def test_thousands_of_gpus_get_stages_rather_than_replicas_without_work():
+    asked = {"model": "gpt3-175b", "stack": "tuned", "seq_len": "2048", "global_batch": "2688"}
+    few, many = (one(gpus=gpus, **asked).layout for gpus in ("512", "10752"))
+    assert many.pipeline[0] > few.pipeline[0]
+    adapters = one(model="llama2-70b", stack="tuned", gpus="1024", global_batch="64", peft="lora").layout
+    assert adapters.pipeline[0] * adapters.tensor[0] < 32
+
+
+def test_tuned_encoders_leave_out_padding_and_tuned_convolutions_are_channels_last():
+    bert = {"model": "bert-large", "gpus": "8", "seq_len": "512", "unit": "samples/s"}
+    padded, real = one(**bert).work, one(**bert, stack="tuned").work
+    assert real.matmul_flops[0] == pytest.approx(0.5 * padded.matmul_flops[0])
+    resnet = {"model": "resnet50", "task": "image-classification", "gpus": "8"}
+    layouts = [one(**resnet, **how).execution.channels_last[0] for how in ({}, {"stack": "tuned"})]
+    assert layouts == [0.0, 1.0]
+
+
 def test_units_and_scope_turn_seconds_into_the_rows_own_figure():
     cells = {"gpus": "8", "micro_batch": "1", "global_batch": "8", "seq_len": "1000"}
     two = np.array([2.0])

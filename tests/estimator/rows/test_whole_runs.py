@@ -132,3 +132,21 @@ def test_the_table_has_a_line_for_every_kind_and_one_for_all() -> None:
     assert scores[-1].kind == "all"
     assert sum(score.runs for score in scores[:-1]) == scores[-1].runs > 300
     assert all(math.isfinite(score.median) and score.width > 1 for score in scores)
+
+
+def test_mlperfs_adapters_are_told_by_their_benchmark() -> None:
+    board = "mlcommons/training_results_v4.0@1:Somebody/results/box"
+    lora, full = (predicted(source=f"{board}/{name}", model="llama2-70b") for name in ("llama2_70b_lora", "llama2_70b"))
+    assert float(lora["predicted_gpu_hours_p50"]) < float(full["predicted_gpu_hours_p50"])
+
+
+def test_self_supervised_images_pass_in_two_views_and_no_faster_than_they_are_augmented() -> None:
+    task = {"task": "self-supervised-vision", "dataset": "imagenet-1k", "model": "resnet18"}
+    run = {**BLANK, **task, "epochs": "2"}
+    assert amount_of(run) == (4 * 1281167.0, "samples/s")
+    assert amount_of({**run, "model": "mae-vit-l16"}) == (2 * 1281167.0, "samples/s")
+    answer = predicted(
+        **task, samples_m="", epochs="10", seq_len="", global_batch="256", gpu="H100-SXM5-80GB", gpus="1"
+    )
+    slowest = 2 * 10 * 1281167.0 / (8 / 0.007) / 3600.0
+    assert float(answer["predicted_hours_p50"]) > 0.5 * slowest
