@@ -13,19 +13,22 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from estimator.sheets.answers import market_at
-from estimator.sweep import engines
+from estimator.sweep import engines, worker
 from estimator.sweep.cells import Physics, Question, rows_of
+from estimator.sweep.parts import Parts
 from estimator.sweep.run import manifest_of, work_of
 from estimator.sweep.spec import spec_of
+from estimator.sweep.table import parquet_of, schema_of, table_of
 from pricing.offers import current_offers
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
@@ -100,6 +103,31 @@ def candidates() -> None:
     print(f"candidates of a plan: {sum(found) / len(found):,.0f}; {sum(found) / clock.cpu:,.0f} a processor second")
 
 
+def rows(count: int = 100_000) -> None:
+    """Bytes of a row in the whole file, and rows a second while parts are joined."""
+    asked = question(limits=True)
+    work = work_of(asked, manifest_of(asked, NOW.isoformat()))
+    part = worker.answered(work, 0, Physics())
+    few = [row for cell in range(48) for row in rows_of(asked, cell, Physics())]
+    many = [  # no two rows with equal figures, as in a real sweep
+        {key: value * (1 + n * 1e-7) if isinstance(value, float) else value for key, value in row.items()}
+        for n, row in enumerate(few * 85)
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        parts = Parts(Path(folder) / "out.parquet")
+        parts.folder.mkdir()
+        schema = schema_of(asked.spec, work.about)
+        content = parquet_of(table_of(many, schema))
+        number = max(1, count // len(many))
+        for n in range(number):
+            parts.keep(n, content)
+        clock = Clock()
+        parts.join(number, schema)
+        size = parts.output.stat().st_size / (number * len(many))
+        print(f"a part of {work.cells_in_part} cells: {len(part):,} bytes; a row of many: {size:.0f} bytes; ", end="")
+        print(f"{number * len(many) / clock.cpu:,.0f} rows joined a processor second")
+
+
 def processes() -> None:
     """The same grid on 1 and on all cores, turn about: wall and processor seconds, and whether the bytes are equal."""
     import psutil
@@ -156,26 +184,33 @@ def ray() -> Iterator[Callable[[int], object]]:
 
 def overheads(count: int = 2000) -> None:
     """Start, seconds a task and memory of each engine."""
-    import psutil
-
     for name, engine in (("Dask", dask), ("Ray", ray)):
-        before = {process.pid for process in psutil.process_iter()}
         begun = time.perf_counter()
         try:
             with engine() as tasks:
                 tasks(10)
                 start = time.perf_counter() - begun
-                new = [p for p in psutil.process_iter() if p.pid not in before or p.pid == os.getpid()]
-                begun, used = time.perf_counter(), sum(sum(p.cpu_times()[:2]) for p in new)
+                begun, (used, _) = time.perf_counter(), _used()
                 tasks(count)
-                wall = time.perf_counter() - begun
-                cpu = sum(sum(p.cpu_times()[:2]) for p in new) - used
-                memory = sum(p.memory_info().rss for p in new) / 1e6
+                wall, (cpu, memory) = time.perf_counter() - begun, _used()
         except ImportError:
             print(f"{name}: not installed")
             continue
-        each, busy = wall / count * 1e3, cpu / count * 1e3
+        each, busy = wall / count * 1e3, (cpu - used) / count * 1e3
         print(f"{name}: start {start:.1f} s, {each:.2f} ms a task ({busy:.2f} of processor), {memory:,.0f} MB")
+
+
+def _used() -> tuple[float, float]:
+    """Processor seconds and megabytes of this process and all that it has started."""
+    import psutil
+
+    cpu = memory = 0.0
+    me = psutil.Process()
+    for process in (me, *me.children(recursive=True)):
+        with suppress(psutil.Error):
+            cpu += sum(process.cpu_times()[:2])
+            memory += process.memory_info().rss / 1e6
+    return cpu, memory
 
 
 if __name__ == "__main__":
@@ -184,4 +219,5 @@ if __name__ == "__main__":
     else:
         cells()
         candidates()
+        rows()
         processes()
