@@ -123,8 +123,10 @@ def rows(count: int = 100_000) -> None:
             parts.keep(n, content)
         clock = Clock()
         parts.join(number, schema)
-        size = parts.output.stat().st_size / (number * len(many))
-        print(f"a part of {work.cells_in_part} cells: {len(part):,} bytes; a row of many: {size:.0f} bytes; ", end="")
+        print(
+            f"a part of {work.cells_in_part} cells: {len(part):,} bytes; a row of many: {len(content) / len(many):.0f} bytes; ",
+            end="",
+        )
         print(f"{number * len(many) / clock.cpu:,.0f} rows joined a processor second")
 
 
