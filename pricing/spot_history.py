@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,11 +16,14 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Place = tuple[str, str, str, str]  # cloud, region, zone (name, else id, "" where the price is regional), instance type
 
-DAYS = 180.0
-STEPS = """SELECT s.cloud, s.region, k.zone, k.zone_id, k.instance_type, s.fetched_at, p.seen_at, p.usd_per_hour
+DAYS = 90.0
+KEYS = """SELECT k.id, s.cloud, s.region, k.zone, k.zone_id, k.instance_type, s.fetched_at
+          FROM scopes s JOIN price_keys k ON k.scope_id = s.id
+          WHERE s.market = 'spot' AND s.fetched_at IS NOT NULL"""
+STEPS = """SELECT p.key_id, p.seen_at, p.usd_per_hour
            FROM scopes s JOIN price_keys k ON k.scope_id = s.id JOIN prices p ON p.key_id = k.id
-           WHERE s.market = 'spot' AND s.fetched_at IS NOT NULL AND p.seen_at >= :start AND p.seen_at <= :now
-           ORDER BY k.id, p.seen_at, p.id"""
+           WHERE s.market = 'spot' AND p.seen_at >= :start AND p.seen_at <= :now
+           ORDER BY p.key_id, p.seen_at, p.id"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +50,17 @@ def spot_history(store: Store, *, now: datetime, days: float = DAYS) -> dict[Pla
     """What the store saw of spot prices in the last `days`, by place; fetches that found no change add no step."""
     start = (now - timedelta(days=days)).timestamp()
     with store.reading() as ask:
-        rows = ask(STEPS, start=start, now=now.timestamp())
+        rows, keys = ask(STEPS, start=start, now=now.timestamp()), ask(KEYS)
+    if not rows:
+        return {}
+    table = np.array(rows, dtype=np.float64)  # what was not offered (NULL) becomes nan
+    first = np.flatnonzero(np.diff(table[:, 0], prepend=np.nan) != 0)
+    of_key = {int(table[at, 0]): (at, end) for at, end in zip(first, [*first[1:], len(table)], strict=True)}
     found: dict[Place, Steps] = {}
-    for (cloud, region, zone, zone_id, name), group in groupby(rows, key=lambda row: row[:5]):
-        steps = [(row[6], np.nan if row[7] is None else row[7], row[5]) for row in group]
-        since, usd, fetched = (np.array(column, float) for column in zip(*steps, strict=True))
-        until = min(now.timestamp(), float(fetched[-1]))
-        found[cloud, region, zone or zone_id or "", name] = Steps(since, usd, max(until, float(since[-1])))
+    for key, cloud, region, zone, zone_id, name, fetched in keys:
+        if key in of_key:
+            at, end = of_key[key]
+            since, usd = table[at:end, 1], table[at:end, 2]
+            until = max(min(now.timestamp(), float(fetched)), float(since[-1]))
+            found[cloud, region, zone or zone_id or "", name] = Steps(since, usd, until)
     return found

@@ -20,6 +20,8 @@ Floats = NDArray[np.float64]
 
 BEGINNINGS = 64  # moments of the history that a run is taken to begin at
 LENGTHS = (1.0, 6.0, 24.0, 96.0, 384.0, 1536.0)  # hours; factors in between are interpolated in log hours
+LOG_LENGTHS, SECONDS = np.log(LENGTHS), np.array(LENGTHS) * 3600.0
+SHARES = np.linspace(0.0, 1.0, BEGINNINGS)
 SHORTEST_HOURS = 1.0  # a price watched for less says nothing
 FIGURES = ("low", "middle", "high", "mean")
 
@@ -57,14 +59,14 @@ def price_paths(history: SpotHistory, places: Sequence[Place | None], hours: Flo
     for row, place in enumerate(places):
         if place is not None and place in history and history[place].hours >= SHORTEST_HOURS:
             rows.setdefault(place, []).append(row)
+    moved = [place for place in rows if len(history[place].since) > 1]
+    tables = dict(zip(moved, _summary([_ratios(history[place]) for place in moved]), strict=True))
     for place, mine in rows.items():
-        steps = history[place]
-        seen[mine] = len(steps.since)
-        days[mine] = steps.hours / 24.0
-        if len(steps.since) > 1:
-            table = factors(steps)
-            for figure, row in enumerate(table):
-                figures[figure, mine] = np.interp(log_hours[mine], np.log(LENGTHS), row)
+        seen[mine] = len(history[place].since)
+        days[mine] = history[place].hours / 24.0
+        if place in tables:
+            for figure, row in enumerate(tables[place]):
+                figures[figure, mine] = np.interp(log_hours[mine], LOG_LENGTHS, row)
     low, middle, high, mean = figures
     return PricePaths(low, middle, high, mean, seen, days)
 
@@ -75,18 +77,45 @@ def factors(steps: Steps) -> Floats:
     >>> float(factors(Steps(np.array([0.0, 86400.0]), np.array([1.0, 1.0]), 172800.0)).max())
     1.0
     """
+    return np.asarray(_summary([_ratios(steps)])[0])
+
+
+def _ratios(steps: Steps) -> Floats:
+    """The factor of each beginning, NaN where it was not offered; shape (len(LENGTHS), BEGINNINGS)."""
     edges = np.append(steps.since, steps.until)
     offered = np.isfinite(steps.usd_per_hour)
-    paid = np.concatenate([[0.0], np.cumsum(np.where(offered, steps.usd_per_hour, 0.0) * np.diff(edges))])
-    held = np.concatenate([[0.0], np.cumsum(offered * np.diff(edges))])
-    length = np.minimum(np.array(LENGTHS) * 3600.0, edges[-1] - edges[0])[:, None]
-    begin = edges[0] + (edges[-1] - length - edges[0]) * np.linspace(0.0, 1.0, BEGINNINGS)
+    paid, held = np.zeros(len(edges)), np.zeros(len(edges))
+    np.cumsum(np.where(offered, steps.usd_per_hour, 0.0) * np.diff(edges), out=paid[1:])
+    np.cumsum(offered * np.diff(edges), out=held[1:])
+    length = np.minimum(SECONDS, edges[-1] - edges[0])[:, None]
+    begin = edges[0] + (edges[-1] - length - edges[0]) * SHARES
     first = steps.usd_per_hour[np.searchsorted(steps.since, begin, side="right") - 1]
-    spent, time = (np.interp(begin + length, edges, sums) - np.interp(begin, edges, sums) for sums in (paid, held))
-    usable = np.isfinite(first) & (time > 0) & (first > 0)
-    ratio = np.where(usable, spent / np.where(time > 0, time, 1.0) / np.where(usable, first, 1.0), np.nan)
-    ratio = np.where(usable.any(axis=1, keepdims=True), ratio, 1.0)
-    return np.concatenate([np.nanquantile(ratio, (0.1, 0.5, 0.9), axis=1), np.nanmean(ratio, axis=1)[None]])
+    end = begin + length
+    spent = np.interp(end, edges, paid) - np.interp(begin, edges, paid)
+    time = np.interp(end, edges, held) - np.interp(begin, edges, held)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = spent / time / first
+    return np.where(np.isfinite(ratio) & (ratio > 0), ratio, np.nan)
+
+
+def _summary(ratios: Sequence[Floats]) -> Floats:
+    """Quantiles and mean of the ratios of k places, 1 where there are none; shape (k, 4, len(LENGTHS))."""
+    if not ratios:
+        return np.ones((0, len(FIGURES), len(LENGTHS)))
+    ordered = np.sort(np.stack(ratios), axis=2)  # NaN last
+    count = np.isfinite(ordered).sum(axis=2)
+    last = np.maximum(count - 1, 0)
+    found = []
+    for share in (0.1, 0.5, 0.9):
+        at = share * last
+        below = np.floor(at).astype(np.int64)
+        low, high = (
+            np.take_along_axis(ordered, place[:, :, None], axis=2)[:, :, 0]
+            for place in (below, np.minimum(below + 1, last))
+        )
+        found.append(low + (high - low) * (at - below))
+    found.append(np.nansum(ordered, axis=2) / np.maximum(count, 1))
+    return np.where(count[:, None, :] > 0, np.stack(found, axis=1), 1.0)
 
 
 def observed(paths: PricePaths, row: int, usd_per_hour: float) -> Mapping[str, float] | None:
