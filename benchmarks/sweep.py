@@ -124,8 +124,7 @@ def rows(count: int = 100_000) -> None:
         clock = Clock()
         parts.join(number, schema)
         print(
-            f"a part of {work.cells_in_part} cells: {len(part):,} bytes; a row of many: {len(content) / len(many):.0f} bytes; ",
-            end="",
+            f"a part of {work.cells_in_part} cells: {len(part):,} bytes; a row of many: {len(content) / len(many):.0f}"
         )
         print(f"{number * len(many) / clock.cpu:,.0f} rows joined a processor second")
 

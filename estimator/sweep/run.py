@@ -13,8 +13,8 @@ from estimator.sweep.parts import Manifest, Parts
 from estimator.sweep.table import schema_of
 from estimator.sweep.worker import Work
 
-PARTS = 256  # of a sweep whose parts would otherwise be shorter or longer than these
-MOST_CELLS_IN_PART = 4096
+FEW_PARTS, PARTS = 256, 4096  # enough for the cores of one machine, and for those of a hundred
+USUAL_CELLS_IN_PART, MOST_CELLS_IN_PART = 16, 4096  # about half a second of work, and two minutes
 
 Progress = Callable[[int, int], None]
 """Called with the cells done and how many there are."""
@@ -36,12 +36,13 @@ def cells_in_part(cells: int, alike: int = 1) -> int:
     stay together, as far as a part may be that long.
 
     >>> cells_in_part(24), cells_in_part(10_000), cells_in_part(10_000, 16), cells_in_part(10**9)
-    (1, 40, 48, 4096)
+    (1, 16, 16, 4096)
     """
     if alike > MOST_CELLS_IN_PART:
         alike = 1
     groups = -(-cells // alike)
-    return alike * max(1, min(MOST_CELLS_IN_PART // alike, -(-groups // PARTS)))
+    usual = min(max(1, USUAL_CELLS_IN_PART // alike), -(-groups // FEW_PARTS))
+    return alike * min(MOST_CELLS_IN_PART // alike, max(usual, -(-groups // PARTS)))
 
 
 def manifest_of(question: Question, now: str) -> Manifest:
