@@ -7,6 +7,10 @@ import json
 import re
 from pathlib import Path
 
+import jsonschema
+import yaml
+from check_jsonschema.builtin_schemas import get_builtin_schema
+
 from scripts import sbom
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy"
@@ -37,3 +41,14 @@ def test_the_bill_of_materials_is_cyclonedx_with_a_package_url_and_a_licence_eac
         assert component["purl"].startswith(f"pkg:pypi/{component['name'].lower()}@")
         assert component["licenses"]
     assert "://pypi" not in text
+
+
+def test_the_scheduled_workflow_is_one_and_runs_what_exists() -> None:
+    text = (FOLDER / "workflows" / "data.yaml").read_text(encoding="utf-8")
+    workflow = yaml.safe_load(text)
+    schema = get_builtin_schema("vendor.github-workflows")
+    jsonschema.validators.validator_for(schema)(schema).validate(
+        json.loads(json.dumps({"on": workflow.pop(True), **workflow}))
+    )
+    for script in re.findall(r"scripts/[\w.]+", text):
+        assert (FOLDER.parent / script).exists()
