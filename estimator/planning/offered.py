@@ -78,9 +78,9 @@ def offered(table: OfferTable, constraints: Constraints, gpus: GpuFilter) -> Off
     if constraints.zones is not None:
         tests.append(("zone", own | _matches(table, "zone", constraints.zones)))
     if constraints.exclude_regions is not None:
-        tests.append(("region", own | ~_in_regions(table, constraints.exclude_regions)))
+        tests.append(("region", own | ~_in_regions(table, constraints.exclude_regions, "constraints.exclude_regions")))
     if constraints.exclude_zones is not None:
-        tests.append(("zone", own | ~_matches(table, "zone", constraints.exclude_zones)))
+        tests.append(("zone", own | ~_matches(table, "zone", constraints.exclude_zones, "constraints.exclude_zones")))
     if constraints.instance_types is not None:
         tests.append(("instance-type", _matches(table, "instance_type", constraints.instance_types)))
     if constraints.markets is not None:
@@ -121,9 +121,9 @@ def quota_gpus(table: OfferTable, quotas: Sequence[Quota]) -> NDArray[np.float64
             cloud = resolve_cloud(quota.cloud, field=f"{field}.cloud")
             applies &= table.where("cloud", partial(eq, cloud))
         if quota.region is not None:
-            applies &= _in_regions(table, (quota.region,))
+            applies &= _in_regions(table, (quota.region,), f"{field}.region")
         if quota.instance_type is not None:
-            applies &= _matches(table, "instance_type", (quota.instance_type,))
+            applies &= _matches(table, "instance_type", (quota.instance_type,), f"{field}.instance_type")
         if quota.market is not None:
             applies &= table.where("market", partial(eq, quota.market.value))
         if quota.gpu is not None:
@@ -132,24 +132,24 @@ def quota_gpus(table: OfferTable, quotas: Sequence[Quota]) -> NDArray[np.float64
     return most
 
 
-def _in_regions(table: OfferTable, patterns: Sequence[str]) -> Mask:
+def _in_regions(table: OfferTable, patterns: Sequence[str], field: str = "constraints.regions") -> Mask:
     """Rows in any of the regions, each (cloud, region) pair tested once."""
     places = len(table.names["region"])
     codes = table.codes["cloud"].astype(np.int64) * places + table.codes["region"]
     pairs, of_row = np.unique(codes, return_inverse=True)
     named = [(table.names["cloud"][pair // places], table.names["region"][pair % places]) for pair in pairs]
-    test = region_filter(patterns, seen=[pair for pair in named if pair[1]], field="constraints.regions")
+    test = region_filter(patterns, seen=[pair for pair in named if pair[1]], field=field)
     return np.array([bool(region) and test(cloud, region) for cloud, region in named], dtype=bool)[of_row]
 
 
-def _matches(table: OfferTable, column: str, patterns: Sequence[str]) -> Mask:
+def _matches(table: OfferTable, column: str, patterns: Sequence[str], field: str | None = None) -> Mask:
     """Rows whose zone (name or id) or instance type matches any pattern; a pattern that matches nothing is refused."""
     columns = ("zone", "zone_id") if column == "zone" else (column,)
     names = {name.casefold() for each in columns for name in table.names[each] if name}
     folded = tuple(pattern.strip().casefold() for pattern in patterns)
     for pattern, text in zip(patterns, folded, strict=True):
         if not any(fnmatchcase(name, text) for name in names):
-            raise UnknownName(column.replace("_", " "), pattern, names, field=f"constraints.{column}s")
+            raise UnknownName(column.replace("_", " "), pattern, names, field=field or f"constraints.{column}s")
 
     def test(name: str) -> bool:
         return any(fnmatchcase(name.casefold(), text) for text in folded)

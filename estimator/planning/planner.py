@@ -89,7 +89,8 @@ def plan(
         warnings=[*job.warnings, *disagreeing, *gpus.warnings, *market.warnings],
     )
     if open_offers.last is not None:
-        hints = [*_filter_hints(open_offers), *_accelerator_hints(gpus, workload.constraints)]
+        limits = workload.constraints
+        hints = [*_filter_hints(open_offers), *_accelerator_hints(gpus, limits), *_market_hints(open_offers, limits)]
         return document.model_copy(update={"binding": open_offers.last, "hints": hints})
 
     ways = (ways_from or partial(ways_of, history=history))(job, open_offers.table, gpus, own, told)
@@ -219,6 +220,14 @@ def _precision_hints(kinds: Kinds) -> list[str]:
 def _filter_hints(open_offers: Offered) -> list[str]:
     gone = ", ".join(f"{reason} ({count})" for reason, count in open_offers.removed.items())
     return [f"no offer is left after the filters: {gone}"]
+
+
+def _market_hints(open_offers: Offered, limits: Constraints) -> list[str]:
+    """Commitments and prepaid blocks have no list price that is published."""
+    asked = set(limits.markets or ())
+    if open_offers.last != "market" or not asked & {Market.RESERVED, Market.BLOCK}:
+        return []
+    return ["commitments and prepaid blocks have the prices that you were quoted: --overrides FILE, or negotiated"]
 
 
 def _accelerator_hints(gpus: GpuFilter, limits: Constraints) -> list[str]:

@@ -40,6 +40,27 @@ class InvalidWorkload(WorkloadError):  # noqa: N818  (reads as what happened)
         return "; ".join(str(error) for error in getattr(self, "errors", ()))
 
 
+def unwritable(given: object, path: str = "") -> str | None:
+    """Where a text stands that no encoding can write (half of a surrogate pair, as JSON may carry); else None.
+
+    >>> unwritable({"own": [{"name": "\\ud800"}]}), unwritable({"name": "\\u00fc"})
+    ('own.0.name', None)
+    """
+    if isinstance(given, str):
+        return (path or "request") if any("\ud800" <= character <= "\udfff" for character in given) else None
+    if isinstance(given, Mapping):
+        parts = [*((key, key) for key in given), *given.items()]
+    elif isinstance(given, list | tuple):
+        parts = list(enumerate(given))
+    else:
+        return None
+    for key, value in parts:
+        named = str(key).encode(errors="replace").decode()
+        if (found := unwritable(value, f"{path}.{named}" if path else named)) is not None:
+            return found
+    return None
+
+
 # What other tools call the same key; named in the "did you mean".
 _KEY_SYNONYMS: Mapping[str, str] = {
     "batch_size": "global_batch", "train_batch_size": "global_batch", "global_batch_size": "global_batch",

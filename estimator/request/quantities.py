@@ -87,6 +87,28 @@ def parse_count(value: object, *, field: str | None = None) -> float:
     return _finite(number * scale, value, field)
 
 
+def parse_share(value: object, *, field: str | None = None) -> float:
+    """A part of a whole: 0.95, or 95%.
+
+    >>> parse_share("95%"), parse_share(0.95)
+    (0.95, 0.95)
+    """
+    return parse_percent(value, field=field) / 100.0 if _in_percent(value) else parse_count(value, field=field)
+
+
+def parse_percent(value: object, *, field: str | None = None) -> float:
+    """Per cent, with or without the sign.
+
+    >>> parse_percent("19%"), parse_percent(19)
+    (19.0, 19.0)
+    """
+    return parse_count(value.strip().removesuffix("%") if isinstance(value, str) else value, field=field)
+
+
+def _in_percent(value: object) -> bool:
+    return isinstance(value, str) and value.strip().endswith("%")
+
+
 def parse_hours(value: object, *, field: str | None = None) -> float:
     """A duration in hours; a bare number is hours, `m` is minutes, parts add up.
 

@@ -23,9 +23,9 @@ from estimator.request.fields import (
     whole,
     words,
 )
-from estimator.request.quantities import parse_count, parse_hours
+from estimator.request.quantities import parse_count, parse_hours, parse_percent, parse_share
 
-Share = Annotated[float, quantity(parse_count, 0, 0.95, zero=True)]
+Share = Annotated[float, quantity(parse_share, 0, 0.95, zero=True)]
 Rate = Annotated[float, quantity(parse_count, 0, 1e3, zero=True)]
 Factor = Annotated[float, quantity(parse_count, 1, 1e4)]
 HoursOrZero = Annotated[
@@ -109,7 +109,7 @@ class Run(Strict):
     failures: Flag = True
     failures_per_gpu_hour: Rate | None = None
     repair_hours: HoursOrZero | None = None  # from a failure to running again
-    finish_early: Annotated[float, quantity(parse_count, 0, 1)] = 1.0  # share of the epochs actually run
+    finish_early: Annotated[float, quantity(parse_share, 0, 1)] = 1.0  # share of the epochs actually run
     trials: Annotated[int, whole(1, 100_000)] = 1  # seeds or points of a sweep, one after the other
     attempts: Factor = 1.0  # all dollars over those of the good run; off at 1
 
@@ -136,6 +136,6 @@ class Bill(Strict):
     egress_gb: FigureOrZero | None = None  # moved out of the cloud that the data lies in
     data_in: Annotated[str, Field(max_length=100)] | None = None  # cloud (aws, gcp, azure) or cloud/region of the data
     fixed_usd: UsdOrZero = 0.0
-    tax_percent: Annotated[float, quantity(parse_count, 0, 100, zero=True)] = 0.0
+    tax_percent: Annotated[float, quantity(parse_percent, 0, 100, zero=True)] = 0.0
     energy: Flag = False  # kWh and kg CO2e as lines, off by default
     currency: Annotated[Currency | None, BeforeValidator(_currency)] = None  # shown beside USD

@@ -35,7 +35,7 @@ from estimator.request.fields import (
     whole,
     words,
 )
-from estimator.request.quantities import parse_count
+from estimator.request.quantities import parse_count, parse_share
 from estimator.terms import Precision
 from pricing.offers import Market
 from pricing.sources.own import INTERCONNECTS, RDMA
@@ -147,7 +147,7 @@ class OwnMachine(Strict):
     usd_per_hour: UsdOrZero | None = None
     purchase_usd: Usd | None = None  # of one node, as the figures below
     years: Annotated[float, quantity(parse_count, 0, 50)] | None = None
-    utilisation: Annotated[float, quantity(parse_count, 0, 1)] | None = None
+    utilisation: Annotated[float, quantity(parse_share, 0, 1)] | None = None
     power_kw: FigureOrZero | None = None
     usd_per_kwh: UsdOrZero | None = None
     pue: Annotated[float, quantity(parse_count, 1, 10)] | None = None
@@ -206,7 +206,7 @@ class Constraints(Strict):
 
     deadline: Hours | None = None
     budget: Usd | None = None
-    confidence: Annotated[float, quantity(parse_count, 0, 0.999)] | None = None  # of deadline and budget; None: the p50
+    confidence: Annotated[float, quantity(parse_share, 0, 0.999)] | None = None  # of deadline and budget; None: the p50
     max_usd_per_hour: Usd | None = None
     clouds: Names | None = None
     regions: Names | None = None

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import BeforeValidator, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
 from benchmarks_db.errors import WorkloadError
-from estimator.request.errors import InvalidWorkload, explained
+from estimator.request.errors import InvalidWorkload, explained, unwritable
 from estimator.request.fields import (
     ATTENTIONS,
     CHECKPOINTINGS,
@@ -146,6 +146,8 @@ class Workload(Strict):
             raise WorkloadError("the request is empty; it needs at least a model", field="model")
         if not isinstance(data, Mapping | cls):
             raise WorkloadError(f"a request is a mapping of keys to values, not {said(data)}", field="request")
+        if not isinstance(data, cls) and (broken := unwritable(data)) is not None:
+            raise WorkloadError("holds half of a surrogate pair, which is no text", field=broken)
         try:
             return handler(data)
         except ValidationError as error:

@@ -501,3 +501,37 @@ def test_following_names_what_it_cannot_read(
         assert run(["plan", *SMALL, "-o", "plan.json"]) == 0
     assert run(words) == 2
     assert capsys.readouterr().err.startswith(f"error: {field}: ")
+
+
+def test_quotas_come_from_a_file_too(tmp_path: Path) -> None:
+    quotas = tmp_path / "quotas.csv"
+    quotas.write_text("cloud,gpu,max_gpus\naws,H100,8\ngcp,,0\n")
+    request = workload_of(
+        None, {"model": "llama3-8b", "tokens": "1M", "quotas": [str(quotas), "cloud=azure,max_gpus=4"]}
+    )
+    assert [(q.cloud, q.gpu, q.max_gpus) for q in request.constraints.quotas] == [
+        ("aws", "H100", 8), ("gcp", None, 0), ("azure", None, 4),
+    ]  # fmt: skip
+    quotas.write_text("cloud,gpu\naws,H100\n")
+    with pytest.raises(WorkloadError, match="header with max_gpus"):
+        workload_of(None, {"model": "llama3-8b", "quotas": [str(quotas)]})
+
+
+def test_what_to_do_about_interruptions_and_a_second_currency_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = output(capsys, "plan", *SMALL, "--currency", "EUR=0.5", "--deadline", "48h")
+    assert " = EUR " in shown
+    assert "EUR p50 (p10-p90)" in shown
+    assert "When its spot machines are taken (plan 1):" in shown
+    assert "wait for spot machines again: $" in shown
+
+
+def test_prices_that_only_the_customer_knows_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", *SMALL, "--market", "reserved"]) == 3
+    assert "--overrides FILE" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("what", ["context", "model"])
+def test_inverse_questions_name_what_stops_them(what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = output(capsys, "plan", *SMALL, "--solve-for", what, "--budget", "3", "--gpu", "L4", "--cloud", "aws")
+    assert shown.startswith(("Longest sequence: ", "Largest model: "))
+    assert "Why no more:" in shown

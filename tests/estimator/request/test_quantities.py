@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks_db.errors import WorkloadError
-from estimator.request.quantities import parse_bool, parse_count, parse_gib, parse_hours, parse_usd
+from estimator.request.quantities import parse_bool, parse_count, parse_gib, parse_hours, parse_share, parse_usd
+from estimator.request.workload import Workload
 
 PARSERS: list[Callable[..., float]] = [parse_count, parse_hours, parse_usd, parse_gib]
 
@@ -131,3 +132,16 @@ def test_every_input_is_a_finite_number_or_a_refusal(value: object) -> None:
         except WorkloadError:
             continue
         assert math.isfinite(number)
+
+
+@pytest.mark.parametrize(("written", "share"), [("95%", 0.95), (" 5 % ", 0.05), (0.5, 0.5), ("0.25", 0.25)])
+def test_a_share_may_be_written_in_per_cent(written: object, share: float) -> None:
+    assert parse_share(written) == pytest.approx(share)
+
+
+def test_shares_of_a_request_take_per_cent() -> None:
+    asked = {"model": "llama3-8b", "constraints": {"confidence": "95%"}, "run": {"evaluation_share": "5%"}}
+    workload = Workload.model_validate(asked | {"bill": {"tax_percent": "19%"}})
+    assert workload.constraints.confidence == pytest.approx(0.95)
+    assert workload.run.evaluation_share == pytest.approx(0.05)
+    assert workload.bill.tax_percent == 19.0
