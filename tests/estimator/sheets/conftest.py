@@ -109,27 +109,34 @@ def workbook(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 Office = Callable[[Path, str], Path]
+ManyOffice = Callable[[list[Path], str], dict[str, Path]]
 
 
 @pytest.fixture(scope="session")
-def office(tmp_path_factory: pytest.TempPathFactory) -> Office:
-    """LibreOffice opens a file and saves it in another format; gives the new file."""
+def many_office(tmp_path_factory: pytest.TempPathFactory) -> ManyOffice:
+    """LibreOffice opens files and saves them in another format, in one start; gives the new files by name."""
     if shutil.which("soffice") is None:
         pytest.skip("needs LibreOffice (Debian package libreoffice-calc)")
     profile = tmp_path_factory.mktemp("office")
 
-    def convert(path: Path, ending: str) -> Path:
+    def convert(paths: list[Path], ending: str) -> dict[str, Path]:
         folder = Path(tempfile.mkdtemp(dir=profile))
         done = subprocess.run(
             ["soffice", f"-env:UserInstallation=file://{profile}/profile", "--headless", "--convert-to", ending,
-             "--outdir", str(folder), str(path)],
+             "--outdir", str(folder), *map(str, paths)],
             capture_output=True, text=True, timeout=240, check=False,
         )  # fmt: skip
-        found = list(folder.iterdir())
-        assert len(found) == 1, f"{done.stdout}\n{done.stderr}"
-        return found[0]
+        found = {path.stem: path for path in folder.iterdir()}
+        assert len(found) == len(paths), f"{done.stdout}\n{done.stderr}"
+        return found
 
     return convert
+
+
+@pytest.fixture(scope="session")
+def office(many_office: ManyOffice) -> Office:
+    """The same for one file."""
+    return lambda path, ending: many_office([path], ending)[path.stem]
 
 
 def parts(data: bytes) -> dict[str, bytes]:
