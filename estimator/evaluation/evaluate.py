@@ -17,7 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estimator.architectures import profiled
-from estimator.performance.intervals import KINDS, conformal, half_widths, model_class, weighted_quantile
+from estimator.performance.intervals import (
+    KINDS,
+    conformal,
+    half_widths,
+    model_class,
+    series_labs,
+    weighted_quantile,
+)
 from estimator.performance.neighbours import OWN_WEIGHT
 from estimator.performance.study import SPLITS, Bench, Trained, evidence, folds, judged, predict
 from estimator.terms import EvidenceKind, Method
@@ -71,7 +78,7 @@ def evaluate(families: Iterable[str] = ("language", "classic")) -> Report:
     for family in families:
         data, whole, left = judged(family)
         _step, features = predict(data, np.arange(len(data)), whole)
-        classes = model_class(features, family, evidence(data, np.arange(len(data)), whole))
+        classes = model_class(features, family, series_labs(evidence(data, np.arange(len(data)), whole)))
         finals = {split: final for split, (_physics, final) in left.items()}
         for split, (physics, final) in left.items():
             constant = constant_mfu(data, split, whole)

@@ -23,6 +23,7 @@ from estimator.performance.intervals import (
     kinds,
     model_class,
     novelty,
+    series_labs,
     widened,
     widths_of,
 )
@@ -90,6 +91,7 @@ class _Base:
     evidence: Evidence
     left: Evidence
     offsets: Offsets
+    series: list[str]
 
 
 @cache
@@ -99,7 +101,7 @@ def _base(family: str) -> _Base | None:
         return None
     offsets = offsets_of(known, family)
     left = replace(known, residual=(known.residual - offsets.shift(known.codes)).astype(np.float32))
-    return _Base(known, left, offsets)
+    return _Base(known, left, offsets, series_labs(known))
 
 
 def correction(
@@ -142,7 +144,7 @@ def correct(
         known = np.flatnonzero(codes[:, NAMES.index("lab")] >= 0)
         if len(known):  # elsewhere the weight of another laboratory lets the neighbours fade to nothing
             shift[known] += neighbourhood(features.pick(known), base.left, likeness).shift
-    classes = model_class(features, family, base.evidence if base else None)
+    classes = model_class(features, family, base.series if base else [])
     if base is not None:
         half = widened(novelty(features, base.evidence, classes, kind, widths), loose)
     else:

@@ -19,7 +19,7 @@ from estimator.architectures import profiled
 from estimator.performance import evidence as packed
 from estimator.performance.calibration import FREE, PRIORS
 from estimator.performance.constants import PARAMETERS, UNITS, Constants, fitted
-from estimator.performance.intervals import conformal, model_class, widths_of
+from estimator.performance.intervals import conformal, model_class, series_labs, widths_of
 from estimator.performance.study import Bench, Trained, bench, evidence, judged, model_bases, predict, train
 
 FAMILIES = ("language", "classic")
@@ -50,7 +50,7 @@ def run(*, families: tuple[str, ...] = FAMILIES, intervals: bool = True, path: P
             continue
         _step, features = predict(data, np.arange(len(data)), trained)
         finals = {kind: final for kind, (_physics, final) in left.items()}
-        found = conformal(finals, model_class(features, family, pack[family]), data.sample.weights)
+        found = conformal(finals, model_class(features, family, series_labs(pack[family])), data.sample.weights)
         widths[family] = {"half_width": found.table, "median_residual": found.centre}
     document = {
         "about": "Fitted by `estimator benchmarks fit`; constants of the step-time model by family. Do not edit.",

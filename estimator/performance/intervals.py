@@ -7,6 +7,7 @@ model, GPU type or laboratory removed before fitting and correcting), by class o
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -77,22 +78,18 @@ SERIES = 50
 """Models that one laboratory measured on one GPU from which on they are a series: one script, one host, many models."""
 
 
-def in_series(features: Features, known: Evidence | None) -> NDArray[np.bool_]:
-    """Is each row of a laboratory that measured such a series on any GPU? Shape (m,)."""
-    if known is None:
-        return np.zeros(len(features), bool)
+def series_labs(known: Evidence) -> list[str]:
+    """Laboratories that measured such a series on some GPU."""
     span = len(known.vocabulary["gpu"]) + 1
     of = known.codes.astype(np.int64)
-    pairs, models_of = of[:, _LAB] * span + of[:, _GPU], of[:, _MODEL]
-    distinct = np.unique(np.stack([pairs, models_of], axis=1), axis=0)
+    pairs = of[:, _LAB] * span + of[:, _GPU]
+    distinct = np.unique(np.stack([pairs, of[:, _MODEL]], axis=1), axis=0)
     found, counts = np.unique(distinct[:, 0], return_counts=True)
-    codes = known.code(features).astype(np.int64)
-    labs = np.unique(found[counts >= SERIES] // span)
-    return np.isin(codes[:, _LAB], labs) & (codes[:, _LAB] >= 0)
+    return [str(known.vocabulary["lab"][lab]) for lab in np.unique(found[counts >= SERIES] // span)]
 
 
-def model_class(features: Features, family: str, known: Evidence | None) -> NDArray[np.str_]:
-    """Class of model whose errors are alike, shape (m,); `known` is all that was measured.
+def model_class(features: Features, family: str, series: Sequence[str]) -> NDArray[np.str_]:
+    """Class of model whose errors are alike, shape (m,); `series` names the laboratories of `series_labs`.
 
     `tuned`: whatever vendors tuned. Language models: `peft`, `moe`, `small` (below 1B) or `dense`. Others: `counted` (a
     vision model whose operators or multiply-adds are known), `shape` (BERT, T5: closed form) or `profiled` (known by
@@ -105,7 +102,7 @@ def model_class(features: Features, family: str, known: Evidence | None) -> NDAr
         kinds = [table[str(word)].kind if str(word) in table else "vision" for word in words]
         names = {"profiled": "profiled", "encoder": "shape", "encoder-decoder": "shape"}
         plain = np.array([names.get(kind, "counted") for kind in kinds], np.str_)[inverse]
-        alike = np.where((plain == "counted") & in_series(features, known), "series", plain)
+        alike = np.where((plain == "counted") & np.isin(features.labels["lab"], series), "series", plain)
         return np.where(tuned, "tuned", alike)
     peft = np.isin(features.labels["method"], ("lora", "qlora"))
     moe = features.switches[:, 0] > 0

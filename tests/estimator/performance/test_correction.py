@@ -9,7 +9,15 @@ from estimator.performance import fitting, per_row, step_time
 from estimator.performance.constants import PARAMETERS, Constants, fitted
 from estimator.performance.correction import correct, own_measurements
 from estimator.performance.evidence import Labels, evidence_of, features_of
-from estimator.performance.intervals import KINDS, conformal, half_widths, model_class, weighted_quantile, widths_of
+from estimator.performance.intervals import (
+    KINDS,
+    conformal,
+    half_widths,
+    model_class,
+    series_labs,
+    weighted_quantile,
+    widths_of,
+)
 from estimator.performance.neighbours import LIKENESS, neighbourhood
 from estimator.performance.offsets import offsets_of
 from estimator.rows.arrays import labels_of, prepare
@@ -170,8 +178,8 @@ def test_own_measurements_that_contradict_each_other_widen_the_interval():
 
 
 def test_what_vendors_tuned_and_what_one_script_measured_by_the_dozen_are_classes_of_their_own():
-    known = packed.load()["classic"]
+    series = series_labs(packed.load()["classic"])
     timm = {"source": "huggingface/pytorch-image-models@1:x", "model": "resnet50", "gpu": "RTX-3090", "gpus": "1"}
     rows = [timm, timm | {"source": "nobody/knows@1:x"}, timm | {"source": "mlcommons/training_results_v4.0@1:x"}]
-    assert model_class(features(*rows), "classic", known).tolist() == ["series", "counted", "tuned"]
-    assert model_class(features(ROW | {"stack": "tuned"}), "language", known).tolist() == ["tuned"]
+    assert model_class(features(*rows), "classic", series).tolist() == ["series", "counted", "tuned"]
+    assert model_class(features(ROW | {"stack": "tuned"}), "language", series).tolist() == ["tuned"]
