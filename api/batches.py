@@ -17,6 +17,7 @@ from api.streams import Steps, problem
 from benchmarks_db.errors import WorkloadError
 from estimator import Workload
 from estimator.documents import PlanDocument
+from estimator.request.errors import unwritable
 
 
 class BatchIn(BaseModel):
@@ -62,7 +63,8 @@ async def items(
     """
     until = time.monotonic() + seconds
     for index, body in enumerate(batch.workloads):
-        name = body["name"] if isinstance(body.get("name"), str) else None
+        name = body.get("name")
+        name = name if isinstance(name, str) and unwritable(name) is None else None
         left = until - time.monotonic()
         if left <= 0:
             yield BatchItem(index=index, name=name, problem=problem(out_of_time(seconds), path))

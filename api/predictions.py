@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from benchmarks_db.errors import WorkloadError
+from estimator.request.errors import unwritable
 
 Cell = str | int | float | bool | None
 Row = dict[str, Cell]
@@ -23,6 +24,8 @@ class RowsIn(BaseModel):
         """The rows as the CSV reader would give them; WorkloadError for more than `limit`."""
         if len(self.rows) > limit:
             raise WorkloadError(f"at most {limit} rows in one request", field="rows", value=len(self.rows))
+        if (broken := unwritable(self.rows, "rows")) is not None:
+            raise WorkloadError("holds half of a surrogate pair, which is no text", field=broken)
         return [{name: _text(cell) for name, cell in row.items()} for row in self.rows]
 
 
