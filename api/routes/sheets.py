@@ -91,7 +91,9 @@ async def post_sheet(
 
     content, report = await heavy.run(filled, now)
     counts = {"x-rows": str(report.rows), "x-rows-with-error": str(report.failed)}
-    return Response(content, media_type=kind, headers=counts)
+    told = " ".join("; ".join(report.notes).split())[:2000].encode("ascii", "replace").decode()
+    notes = {"x-notes": told} if told else {}
+    return Response(content, media_type=kind, headers=counts | notes)
 
 
 OFFICE = {

@@ -56,6 +56,7 @@ UNITS: Mapping[str, Mapping[str, str]] = {
 """What may stand in brackets behind a header; any other unit makes the column unclear."""
 
 RESULTS = (*SHEET_VALUES, "error")
+BRACKETS = re.compile(r"(.*?)[\[(]([^\])]*)[\])]\s*", re.DOTALL)
 NUMBER = re.compile(r"\d+(\.\d+)?([eE][+-]?\d+)?")
 
 
@@ -107,6 +108,15 @@ class Columns:
     unread: tuple[str, ...] = field(default=())  # headers that mean nothing here
 
     @property
+    def doubts(self) -> list[str]:
+        """A sentence for each column that is named like one that is read, in a unit that is not known."""
+        return [
+            f"the column {title!r} was not read: its unit is not known; say what it means with --map"
+            for title in self.unread
+            if (match := BRACKETS.fullmatch(title)) is not None and fold(match[1]) in KEYS
+        ]
+
+    @property
     def writes(self) -> Mapping[int, str]:
         """Result name by column."""
         return {column: name for name, column in self.results.items()}
@@ -118,7 +128,7 @@ def meaning(header: str) -> Input | None:
     >>> meaning("Tokens (M)"), meaning("notes")
     (Input(key='tokens', unit='M'), None)
     """
-    match = re.fullmatch(r"(.*?)[\[(]([^\])]*)[\])]\s*", header.strip(), re.DOTALL)
+    match = BRACKETS.fullmatch(header.strip())
     name, unit = (match[1], match[2]) if match else (header, None)
     key = KEYS.get(fold(name))
     if key is None or unit is None:

@@ -105,6 +105,7 @@ def _write(
     columns = columns_of(header, len(header), options.mapping)
     if "model" not in {known.key for known in columns.inputs.values()}:
         raise refuse("the header has no column `model`")
+    filler.tally.notes.extend(columns.doubts)
     width = len(header) + len(columns.appended)
     text = io.TextIOWrapper(target, encoding="utf-8", newline="", write_through=False)
     try:

@@ -64,7 +64,7 @@ def fill_ods(source: IO[bytes], target: IO[bytes], options: FillOptions, filler:
     if macros:
         filler.tally.notes.append("macros of the file were left out")
     found = _find(archive, options)
-    filler.tally.notes.extend(also_filled(name) for name in found.others)
+    filler.tally.notes.extend([*found.columns.doubts, *(also_filled(name) for name in found.others)])
     table = _Table(found, filler)
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as out:
         for entry in archive.zip.infolist():

@@ -61,7 +61,7 @@ def fill_xlsx(source: IO[bytes], target: IO[bytes], options: FillOptions, filler
     refuse_links(archive)
     texts = shared_texts(archive, book)
     name, part, found = _find(archive, book, texts, options)
-    filler.tally.notes.extend(_others(archive, book, texts, options, name))
+    filler.tally.notes.extend([*found.columns.doubts, *_others(archive, book, texts, options, name)])
     styles = styles_of(archive, book.styles, found.looks)
     sheet = _Sheet(found, texts, styles, book.epoch_1904, filler, archive.limits.cells)
     changed = book_changes(archive, macros)

@@ -37,6 +37,12 @@ def test_a_workbook_comes_back_as_a_workbook(client: TestClient) -> None:
     assert answer.headers["x-rows"] == "3"
 
 
+def test_what_was_not_read_is_said_beside_the_file(client: TestClient) -> None:
+    text = "model,images,Budget (€)\nresnet50,1M,5\n"
+    answer = client.post("/v1/sheet", content=text.encode(), headers={"content-type": "text/csv"})
+    assert answer.headers["x-notes"].startswith("the column 'Budget (?)' was not read")
+
+
 def test_a_mapping_and_a_sheet_can_be_named(client: TestClient) -> None:
     text = "Was,Wieviel\nresnet50,1M\n"
     params = {"map": ["Was=model", "Wieviel=images"]}

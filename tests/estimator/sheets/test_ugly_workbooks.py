@@ -143,6 +143,13 @@ def test_other_sheets_with_runs_are_named(filler: RowFiller) -> None:
     assert fill(data, filler, FillOptions(sheet="Q2"))[1].notes == ()
 
 
+def test_a_column_in_an_unknown_unit_is_named(filler: RowFiller) -> None:
+    data = book([[*HEADER, "Budget (EUR)", "Notes (mine)"], [*RUN, 1, "x"]])
+    report = fill(data, filler)[1]
+    assert (report.failed, len(report.notes)) == (0, 1)
+    assert report.notes[0].startswith("the column 'Budget (EUR)' was not read")
+
+
 # --- what is no run -------------------------------------------------------------------------------------------------
 
 
