@@ -87,7 +87,6 @@ def sweep(
         except KeyboardInterrupt:
             note(f"stopped; what is done is kept in {parts.folder}, and the same command goes on from there")
             raise
-    parts.clear()
     return _told(report, output)
 
 

@@ -159,7 +159,7 @@ def _client(distributed: Any, address: str) -> Iterator[Any]:
             f"no scheduler answers at {address!r}: {error}",
             field="--scheduler",
             value=address,
-            nearest=("tcp://127.0.0.1:8786",),
+            nearest=() if "://" in address else ("tcp://127.0.0.1:8786",),
         ) from None
     try:
         if not client.nthreads():

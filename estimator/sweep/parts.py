@@ -76,6 +76,8 @@ class Parts:
             yield
         finally:
             lock.release()
+            if not any(self.folder.glob("part-*")):  # refused before anything was done, or joined
+                self.clear()
 
     def manifest(self) -> Manifest | None:
         """What the parts that are there belong to; None where there are none, or none that can be used."""

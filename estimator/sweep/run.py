@@ -109,4 +109,5 @@ def sweep(
         done += len(work.cells_of(part))
         progress(done, work.cells)
     tally = parts.join(work.parts, schema_of(question.spec, work.about))
+    parts.clear()
     return Report(work.cells, taken_up, tally)

@@ -27,7 +27,6 @@ def swept(question: Question, output: Path, **more: bool) -> int:
     parts = Parts(output)
     with parts.claimed():
         report = sweep(question, manifest_of(question, NOW.isoformat()), parts, here, **more)
-    parts.clear()
     return report.taken_up
 
 
@@ -83,6 +82,12 @@ def test_another_question_is_refused_until_the_parts_are_thrown_away(tmp_path: P
     assert swept(question, output) == 8
     stopped(question, output)
     assert swept(other, output, restart=True) == 0
+
+
+def test_what_is_refused_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(WorkloadError, match=r"grid\.cloud\.0"):
+        swept(question_of({**GRID, "model": "llama3-8b", "grid": {"cloud": ["asw"]}}), tmp_path / "out.parquet")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_part_that_a_crash_cut_short_is_done_again(tmp_path: Path, question: Question) -> None:
