@@ -26,6 +26,9 @@ Tiles are read again, inputs are unfolded or transposed to the layout that the m
 REREAD_CHANNELS_LAST = 2.3
 """The same in channels-last, which the matrix units take as it is."""
 
+LARGEST_PHOTOGRAPH = 1344.0 / 1088.0
+"""Pixels of a detector's largest batch over the mean one: the long side is cut at 1,333, and memory peaks there."""
+
 SLOW_GROUPS = 0.8
 """Share of `slow_grouped_flops` that channels-last spends again at the rate of depthwise convolutions."""
 
@@ -122,11 +125,14 @@ def of_inventory(
     scores = min(8.0 * counted.softmax_values, around)  # passes over the score matrices, forward and backward
     operands = 3.0 * (counted.matrix_values + counted.grouped_values)  # forward, and both backward products
     operands *= REREAD_CHANNELS_LAST if channels_last else REREAD
-    kept = counted.stored_values
+    kept = counted.stored_values * (LARGEST_PHOTOGRAPH if counted.input == "3x800x1088" else 1.0)
     score_kept = min(counted.kept_scores, 0.9 * kept)
     dense = counted.linear_flops + counted.conv1x1_flops + counted.conv_flops + counted.grouped_flops
     slow = SLOW_GROUPS * counted.slow_grouped_flops if channels_last else 0.0
     photograph = counted.input.startswith("3x")
+    # Frozen norms hold fp32 constants, which raise what they meet to fp32 (maskrcnn-benchmark in mixed fp16 takes as
+    # much memory as in fp32)
+    frozen_norms = counted.norm_values == 0.0 and counted.conv_flops > 0.0 and counted.trained_params < counted.params
     return Work(
         params=counted.params,
         active_params=counted.params,
@@ -143,5 +149,6 @@ def of_inventory(
         stored_values_selective=(kept - score_kept) * scale,
         stored_values_full=0.15 * (kept - score_kept) * scale,
         score_values=score_kept * attends,
+        single_share=float(frozen_norms),
         layer_values=3.0 * counted.largest_values * scale,
     )

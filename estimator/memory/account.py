@@ -216,7 +216,9 @@ def stages(
     on_gpu = np.where(np.asarray(layout.offload) > 0, 0.0, 1.0)  # offloaded states and master weights live in the host
     on_host = np.asarray(stack.host_checkpoints) * (np.asarray(layout.recompute) >= Recompute.FULL)
     stored_whole = np.asarray(layout.recompute) == Recompute.NONE
-    value_bytes = np.asarray(bytes_.activation) * constants.activation_factor * stack.activation_share
+    over = np.where(w["layers"] > 0, constants.activation_factor, constants.counted_factor)
+    value_bytes = np.asarray(bytes_.activation) * over * stack.activation_share
+    value_bytes = value_bytes * np.where(master > 0, 1.0 + w["single_share"], 1.0)  # 4 bytes instead of 2
     value_bytes = value_bytes * np.where(quantised, constants.quantised_factor, 1.0)
     value_bytes = value_bytes * np.where(adapters & stored_whole, constants.adapter_factor, 1.0)
     loss = w["logits_values"] * constants.logits_bytes * stack.logits_share / (t * c)

@@ -23,7 +23,9 @@ class MemoryConstants:
     nccl_gib: float = 0.8
     """GiB of NCCL channels and of the larger context once there is more than one GPU."""
     activation_factor: float = 1.0
-    """Activations over the counted values: norms and softmax statistics in fp32, dropout masks."""
+    """Activations of a transformer over its closed form: norms and softmax statistics in fp32, dropout masks."""
+    counted_factor: float = 1.0
+    """Activations of other models over their counted values: in-place operators, masks, indices."""
     adapter_factor: float = 1.2
     """More of them with adapters and no recomputation: dropped-out inputs of every adapted matrix."""
     quantised_factor: float = 1.2
@@ -44,8 +46,10 @@ class MemoryConstants:
     """The same of activations, logits and buffers; both as seen on laboratories left out of the fit."""
     sigma_gib: float = 0.6
     """GiB of error that comes with any program."""
-    margin: float = 1.3
-    """Standard deviations between "fits" and "tight"."""
+    margin: float = 1.0
+    """Standard deviations below the capacity from which it "fits": about five in six hold."""
+    margin_over: float = 1.65
+    """Standard deviations above the capacity from which it does not: about one in twenty fits all the same."""
 
 
 PRIOR = MemoryConstants()
@@ -55,6 +59,7 @@ BOUNDS = {
     "workspace_gib": (0.05, 1.0),
     "nccl_gib": (0.1, 1.2),
     "activation_factor": (0.8, 1.5),
+    "counted_factor": (0.8, 1.3),
     "adapter_factor": (1.0, 2.0),
     "quantised_factor": (1.0, 1.8),
     "selective_share": (0.4, 1.0),
@@ -67,13 +72,14 @@ BOUNDS = {
 DEFAULT = replace(
     PRIOR,
     context_gib=1.0,
-    workspace_gib=0.46,
+    workspace_gib=0.75,
     nccl_gib=1.2,
-    activation_factor=1.2,
-    adapter_factor=1.36,
-    quantised_factor=1.14,
-    selective_share=0.47,
-    logits_bytes=10.3,
+    activation_factor=1.3,
+    counted_factor=0.97,
+    adapter_factor=1.16,
+    quantised_factor=1.21,
+    selective_share=0.46,
+    logits_bytes=9.4,
     fragmentation=0.05,
     gathered_layers=2.0,
 )

@@ -22,17 +22,17 @@ YES, TIGHT, NO, UNKNOWN = range(4)
 def verdict(used: Array | float, capacity: Array | float, sigma: Array | float) -> NDArray[np.int64]:
     """Codes of `VERDICTS`: yes or no where the capacity lies outside the uncertainty, tight inside, unknown for NaN.
 
-    `used`, `capacity` and `sigma` in GiB, broadcast; the uncertainty is `DEFAULT.margin` standard deviations.
+    `used`, `capacity` and `sigma` in GiB, broadcast; the uncertainty is `DEFAULT.margin` standard deviations for a yes
+    and `DEFAULT.margin_over` for a no, which rules a machine out.
 
     >>> [VERDICTS[code].value for code in verdict(np.array([10.0, 23.5, 30.0, np.nan]), 24.0, 1.0)]
     ['yes', 'tight', 'no', 'unknown']
     """
     used, capacity, sigma = (np.asarray(x, float) for x in (used, capacity, sigma))
-    margin = DEFAULT.margin * sigma
     known = np.isfinite(used) & np.isfinite(capacity) & np.isfinite(sigma)
     with np.errstate(invalid="ignore"):
-        fits = used + margin <= capacity
-        exceeds = used - margin > capacity
+        fits = used + DEFAULT.margin * sigma <= capacity
+        exceeds = used - DEFAULT.margin_over * sigma > capacity
     return np.select([~known, fits, exceeds], [UNKNOWN, YES, NO], TIGHT).astype(np.int64)
 
 
@@ -59,7 +59,7 @@ def largest_micro_batch(
     """
     bytes_ = bytes_of(layout, method, precision, optimizer, double_quant, stack)
     parts = stages(work, layout, bytes_, is_eager(attention), stack, constants)
-    sign = 0.0 if surely is None else constants.margin if surely else -constants.margin
+    sign = 0.0 if surely is None else constants.margin if surely else -constants.margin_over
     room = [_room(part, np.asarray(capacity, float) * GIB, sign, constants) for part in parts]
     largest: Array = np.minimum(room[0], room[1])
     return np.where(np.isfinite(largest), np.maximum(np.floor(largest * (1 + 1e-12)), 0.0), 0.0)

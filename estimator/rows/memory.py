@@ -112,6 +112,8 @@ def question(prepared: Prepared, *, offload: Array | float = 0.0, known_lab: boo
 
 def precision_of(row: Row) -> Precision:
     """The request's precision that a row's format means; `bf16` and `amp-bf16` are both mixed."""
+    if _widened(row):
+        return Precision.FP32
     return _FORMATS.get(row.format.removeprefix("amp-"), Precision.BF16)
 
 
@@ -151,8 +153,22 @@ def _layout(prepared: Prepared, offload: Array | float, stack: Stack) -> Layout:
 
 
 def _attention(row: Row) -> str:
-    """The row's attention; unsloth brings a fused kernel for cards that PyTorch has none for."""
-    return "flash" if "unsloth" in row.framework else attention_of(row)
+    """The row's attention; unsloth brings a fused kernel for cards that PyTorch has none for, save for Gemma 3."""
+    if "unsloth" in row.framework:
+        return "eager" if row.model.name.startswith(SINGLE_WITHOUT_BF16) else "flash"
+    return attention_of(row)
+
+
+SINGLE_WITHOUT_BF16 = ("gemma3", "gemma-3n", "embeddinggemma")
+"""Families whose activations overflow fp16: where a card has no bf16, unsloth trains them in fp32 with eager attention.
+
+Its notebooks print "Using float16 precision for gemma3 won't work! Using float32", "Gemma3 does not support SDPA"."""
+
+
+def _widened(row: Row) -> bool:
+    """Whether the program computes in fp32 although the row says fp16."""
+    family = row.model.name.startswith(SINGLE_WITHOUT_BF16)
+    return family and "unsloth" in row.framework and row.format.endswith("fp16")
 
 
 def is_shapeless_language(row: Row) -> bool:

@@ -208,12 +208,16 @@ def _ridge(have: Array, target: Array, group: NDArray[np.str_], want: Array) -> 
 
 @cache
 def measured() -> tuple[Prepared, Array]:
-    """The shipped measurements that state memory: prepared, and the GiB per GPU stated; read once."""
+    """The shipped measurements that state memory: prepared, and the GiB per GPU stated; read once.
+
+    Rows with states or weights outside the GPU stay out.
+    """
     from benchmarks_db.measurements import load
 
     table = load()
     stated = np.asarray(table["mem_gib_per_gpu"], float)
-    index = np.nonzero((stated > 0) & (np.asarray(table["quality"]) != "unusable"))[0]
+    inside = np.asarray(table["offload"]) == ""  # no column that a prediction reads tells the others apart
+    index = np.nonzero((stated > 0) & (np.asarray(table["quality"]) != "unusable") & inside)[0]
     prepared = prepare(table.rows(index), profiles=False)
     return prepared, stated[index][prepared.index]
 
@@ -237,12 +241,24 @@ def corrected_memory(prepared: Prepared) -> RowMemory:
     plain = complete(asked)
     factor = np.exp(-correction(features_of(prepared), features, residual))
     account = plain.account.scaled(factor)
-    account = replace(account, sigma=account.sigma * np.where(guessed, DOUBTFUL, 1.0))
+    beyond = _leaves_open(prepared) & (account.used > plain.capacity)
+    account = replace(account, sigma=account.sigma * np.where(guessed | beyond, DOUBTFUL, 1.0))
     return RowMemory(account=account, stated=plain.stated * factor, capacity=plain.capacity)
 
 
 DOUBTFUL = 4.0
-"""How much less sure the memory of a model is whose activations only a throughput tells."""
+"""How much less sure the memory of a model is whose activations only a throughput tells, or that a row leaves open."""
+
+
+def _leaves_open(prepared: Prepared) -> NDArray[np.bool_]:
+    """Whether a row says nothing of recomputation, or of how several GPUs share the states: what could make it fit."""
+    return np.array(
+        [
+            not row.act_ckpt or (row.gpus > 1 and not row.sharding and np.isnan(row.tensor) and np.isnan(row.pipeline))
+            for row in prepared.rows
+        ],
+        bool,
+    )
 
 
 def _with_inferred(asked: Question, prepared: Prepared) -> tuple[Question, NDArray[np.bool_]]:

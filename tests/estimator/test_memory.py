@@ -10,14 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from estimator.architectures.inventories import find
+from estimator.architectures.vision import of_inventory
 from estimator.layout import Layout
 from estimator.memory import (
     COMPONENTS,
+    DEFAULT,
     GIB,
     NO,
     ORDINARY,
     TIGHT,
     UNKNOWN,
+    VERDICTS,
     YES,
     MemoryAccount,
     Stack,
@@ -286,3 +290,28 @@ def test_a_published_lora_measurement_is_met_within_its_uncertainty() -> None:
     work = replace(llama(tokens=4096.0, adapters=4.2e7), kv_heads=8.0)
     found = account(work, Layout(micro_batch=4.0, recompute=2), method=Method.LORA)
     assert float(found.used) == pytest.approx(28.88, rel=0.1)
+
+
+def test_a_yes_asks_for_less_than_a_no() -> None:
+    sigma = 1.0
+    below, above = 24.0 - DEFAULT.margin * sigma, 24.0 + DEFAULT.margin_over * sigma
+    codes = verdict(np.array([below - 0.01, below + 0.01, above - 0.01, above + 0.01]), 24.0, sigma)
+    assert [VERDICTS[code].value for code in codes] == ["yes", "tight", "tight", "no"]
+    assert DEFAULT.margin < DEFAULT.margin_over
+
+
+def test_a_detector_with_frozen_norms_keeps_fp32_values_in_mixed_precision() -> None:
+    detector = of_inventory(find("maskrcnn-resnet50-fpn"))
+    assert detector.single_share == 1.0
+    one = Layout(micro_batch=2.0)
+    half, whole = (account(detector, one, precision=p).activations for p in (Precision.BF16, Precision.FP32))
+    assert half == pytest.approx(whole)
+    assert of_inventory(find("resnet50")).single_share == 0.0
+
+
+def test_the_phases_of_a_step_stay_below_its_backward_pass() -> None:
+    found = account(llama(), Layout(micro_batch=2.0))
+    phases = found.phases(0)
+    assert list(phases) == ["forward", "backward", "optimizer", "evaluation", "checkpoint"]
+    assert phases["backward"] == pytest.approx(float(found.used))
+    assert all(0 < gib <= phases["backward"] for gib in phases.values())

@@ -87,7 +87,7 @@ def seventy_b(method: Method, scale: float) -> Work:
 
 def test_two_changes_are_named_where_one_is_not_enough() -> None:
     asked = replace(FULL, limits=Limits(offload=True), seq_len=1024.0)
-    found = repairs(seventy_b, machines((1, 1, 16)), asked)
+    found = repairs(seventy_b, machines((1, 1, 18)), asked)
     assert [one.field for one in found] == ["method"]
     assert "lora and " in found[0].value
     assert found[0].used_gib <= found[0].capacity_gib
