@@ -20,7 +20,7 @@ from api import metrics
 from api.settings import Settings
 from benchmarks_db.errors import EstimatorError
 from pricing.store import Store
-from pricing.store_leader import is_due
+from pricing.store_leader import is_due, leadership
 
 log = logging.getLogger("estimator.refresh")
 LOOKS = 10.0  # times that are looked at within one interval
@@ -68,6 +68,9 @@ class Refresher:
         try:
             if not is_due(self._store, now, self._every * self._draw(0.95, 1.05)):
                 return
+            with leadership(self._store) as free:  # whoever fetches holds it: no process is begun for nothing
+                if not free:
+                    return
             metrics.LEADER.inc()
             try:
                 code = self._fetch()

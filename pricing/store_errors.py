@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from pricing.store import Store
 
 CORRUPT, NOT_A_DATABASE = 11, 26  # sqlite3.h
+FULL_BYTES = 1 << 20  # less than a refresh writes
 
 
 class StoreError(EstimatorError):
@@ -63,7 +65,16 @@ def _of_sqlite(store: Store, error: sqlite3.DatabaseError, inode: int) -> StoreE
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (CORRUPT, NOT_A_DATABASE):
         return StoreDamaged(f"the price database {store.name} is damaged: {error}", inode)
-    return StoreError(f"cannot use the price database {store.name}: {error}", field="database")
+    return StoreError(f"cannot use the price database {store.name}: {error}{_full(store)}", field="database")
+
+
+def _full(store: Store) -> str:
+    """What SQLite does not always say: that the disk is full, which it also meets as an error of input and output."""
+    try:
+        free = shutil.disk_usage(store.path.parent).free if store.path is not None else None
+    except OSError:
+        return ""
+    return f" (the disk is full: {free} bytes are free)" if free is not None and free < FULL_BYTES else ""
 
 
 def _of_sqlalchemy(store: Store, error: Exception, inode: int) -> StoreError | None:
