@@ -18,6 +18,7 @@ from .conftest import ROOT, CommandLine, environment
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 PLANS = [path for path in EXAMPLES if "estimator plan" in path.read_text(encoding="utf-8")]
+SWEEPS = [path for path in EXAMPLES if "estimator sweep" in path.read_text(encoding="utf-8")]
 PLAN_KEYS = {
     "rank", "cloud", "region", "zone", "instance_type", "market", "nodes", "gpu", "gpus", "layout", "throughput", "mfu",
     "bound_by", "breakdown_ms", "hours", "cost_usd", "price", "memory_gib", "evidence", "pareto", "warnings",
@@ -96,7 +97,15 @@ def test_a_plan_example_answers_with_ranked_plans(path: Path, estimator: Command
     assert any(entry["pareto"] for entry in document["plans"])
 
 
-@pytest.mark.parametrize("path", sorted(set(EXAMPLES) - set(PLANS)), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SWEEPS, ids=lambda path: path.stem)
+def test_a_sweep_example_has_a_plan_in_every_cell(path: Path, estimator: CommandLine, tmp_path: Path) -> None:
+    command, spec, *_ = said_command(path)
+    done = estimator(command, spec, "-o", str(tmp_path / "out.parquet"), "--jobs", "1")
+    cells, _, rows = done.stderr.partition(" cells: ")
+    assert rows.startswith(f"{cells} rows in ")
+
+
+@pytest.mark.parametrize("path", sorted({*EXAMPLES} - {*PLANS} - {*SWEEPS}), ids=lambda path: path.stem)
 def test_a_comparison_example_answers_for_each_gpu(path: Path, estimator: CommandLine) -> None:
     arguments = said_command(path)
     asked = [value for flag, value in itertools.pairwise(arguments) if flag == "--gpu"]
