@@ -237,9 +237,10 @@ def recommendation(entry: Row, workload: Row) -> str:
         "unknown": "whether it fits is unknown",
     }[entry["memory_gib"]["verdict"]]
     memory = "" if fits.endswith("unknown") else f" ({figure(used)} of {figure(capacity)} GiB a GPU)"
+    where = "of your own" if entry["cloud"] == "own" else f"on {entry['cloud']} {_place(entry)}, {entry['market']}"
     return printable(
-        f"{best}: {entry['nodes']} x {entry['instance_type']} ({figure(entry['gpus'])} x {entry['gpu']}) on "
-        f"{entry['cloud']} {_place(entry)}, {entry['market']}: {hours(entry['hours']['p50'])} "
+        f"{best}: {entry['nodes']} x {entry['instance_type']} ({figure(entry['gpus'])} x {entry['gpu']}) "
+        f"{where}: {hours(entry['hours']['p50'])} "
         f"({hours(entry['hours']['p10'])} to {hours(entry['hours']['p90'])}){price}; {fits}{memory}, "
         f"bound by {entry['bound_by']}."
     )

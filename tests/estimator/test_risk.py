@@ -250,3 +250,13 @@ def test_the_quantiles_of_hours_and_dollars_are_ordered(tokens: float, hazard: f
 def test_a_fallback_without_a_price_on_demand_is_said() -> None:
     found = planned(spot={"policy": "fallback"}, constraints=SPOT).plans[0]
     assert any("the job waits instead" in note for note in found.warnings)
+
+
+def test_spot_that_hardly_ever_ends_is_left_out_where_there_is_anything_else() -> None:
+    rough = {"spot": {"hazard_per_hour": 3.0}, "run": {"checkpoint_gbps": 0.002}, "tokens": "2B"}
+    limits = {"gpus": ["A100-SXM4-80GB:8"], "clouds": ["aws"]}
+    found = planned(**rough, constraints=limits)
+    assert {p.market for p in found.plans} == {"on-demand"}
+    assert found.rejected["interruptions"] > 0
+    alone = planned(**rough, constraints=limits | {"markets": ["spot"]}).plans[0]
+    assert alone.hours.p90 > 10 * alone.hours_parts["training"]
