@@ -140,6 +140,11 @@ def test_mlperfs_adapters_are_told_by_their_benchmark() -> None:
     assert float(lora["predicted_gpu_hours_p50"]) < float(full["predicted_gpu_hours_p50"])
 
 
+def test_reasoning_traces_are_long() -> None:
+    short, long = (predicted(seq_len="", dataset=name) for name in ("50k instructions", "17k traces"))
+    assert float(long["predicted_hours_p50"]) > 5 * float(short["predicted_hours_p50"])
+
+
 def test_self_supervised_images_pass_in_two_views_and_no_faster_than_they_are_augmented() -> None:
     task = {"task": "self-supervised-vision", "dataset": "imagenet-1k", "model": "resnet18"}
     run = {**BLANK, **task, "epochs": "2"}
