@@ -202,13 +202,28 @@ def chance(value: float | None) -> str:
     return "over 99%" if value > 0.99 else "under 1%" if value < 0.01 else f"{value:.0%}"
 
 
+def rate(value: float) -> str:
+    """A throughput: three figures, millions as such.
+
+    >>> rate(8644.2), rate(4764499.0), rate(1.97)
+    ('8,644', '4.76M', '1.97')
+    """
+    return figure(value) if value < 1e6 else f"{value / 1e6:.3g}M" if value < 1e9 else count(value)
+
+
+def _round(value: float | None) -> str:
+    """An amount that somebody set: as it was said."""
+    text = money(value)
+    return text.replace(".00", "") if text.endswith((".00", ".00M", ".00B")) else text
+
+
 def chances(entry: PlanEntry, limits: Constraints) -> str:
     """How likely a plan keeps the limits, in words that follow it."""
     said = ""
     if entry.risk.probability_deadline is not None:
         said += f", {chance(entry.risk.probability_deadline)} to meet {limit(limits.deadline)}"
     if entry.risk.probability_budget is not None:
-        said += f", {chance(entry.risk.probability_budget)} to stay within {money(limits.budget)}"
+        said += f", {chance(entry.risk.probability_budget)} to stay within {_round(limits.budget)}"
     return said
 
 

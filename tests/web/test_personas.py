@@ -73,7 +73,7 @@ def test_a_research_lead_sees_days_layout_and_evidence(page_at: Open) -> None:
                    deadline="90 days")  # fmt: skip
     assert "on 512 × H100" in lead(page)
     assert "% to meet 90 d" in lead(page)
-    assert "% to stay within $3.00M" in lead(page)
+    assert "% to stay within $3M" in lead(page)
     assert "data parallel" in page.locator(".layout").inner_text()
     assert "interruptions" in page.locator(".pair").first.inner_text()
     sources = [str(link.get_attribute("href")) for link in page.locator(".mini a.src").all()]
