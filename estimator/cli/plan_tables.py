@@ -223,7 +223,9 @@ def solve_text(document: Row, how: str, here: Settings) -> str:
 def recommendation(entry: Row, workload: Row) -> str:
     """The best plan in one sentence."""
     sort = (workload.get("options") or {}).get("sort") or "cost"
-    best = {"cost": "Cheapest", "time": "Fastest", "value": "Best value"}.get(str(sort), "Best")
+    best = {"cost": "Cheapest", "expected": "Least expected cost", "time": "Fastest", "value": "Best value"}.get(
+        str(sort), "Best"
+    )
     cost = entry["cost_usd"]
     price = f" and ${usd(cost['p50'])} ({usd(cost['p10'])} to {usd(cost['p90'])})" if cost else ""
     money = entry.get("converted")

@@ -112,7 +112,7 @@ REQUEST_FLAGS: tuple[RequestFlag, ...] = (
     _f(_RUN, "set", "Any key by its path: run.evaluation=off, spot.policy=fallback, bill.tax_percent=19.", "KEY=VALUE",
        many=True),
     _f(_ANSWER, "top", "How many plans to print.", "INT", "-n"),
-    _f(_ANSWER, "sort", "cost, time, value (cost x time) or gpus (fewest).", "ORDER"),
+    _f(_ANSWER, "sort", "cost (median), expected (mean), time, value (cost x time) or gpus (fewest).", "ORDER"),
     _s(_ANSWER, "explain", "Show the whole derivation with numbers."),
 )  # fmt: skip
 

@@ -75,6 +75,7 @@ def _order(entry: PlanEntry, sort: Sort) -> tuple[float, float]:
     hours = entry.hours.p50
     return {
         Sort.COST: (cost, hours),
+        Sort.EXPECTED: (entry.risk.expected_cost_usd or cost, cost),
         Sort.TIME: (hours, cost),
         Sort.VALUE: (cost * hours, cost),
         Sort.GPUS: (entry.gpus, cost),

@@ -242,11 +242,12 @@ def _accelerator_hints(gpus: GpuFilter, limits: Constraints) -> list[str]:
 
 
 def ranking(ways: Ways, sort: Sort) -> Ints:
-    """Rows best first: by cost, time, value (cost x time) or number of GPUs; ties by the other figure, then by name."""
+    """Rows best first: by cost (median or mean), time, value or number of GPUs; ties by another figure, then by name."""
     cloud, kind, market = (alphabetical(ways.table, name)[ways.offer] for name in ("cloud", "instance_type", "market"))
     hours, cost = ways.hours, ways.cost
     first, second = {
         Sort.COST: (cost, hours),
+        Sort.EXPECTED: (ways.outcome.cost_mean, cost),
         Sort.TIME: (hours, cost),
         Sort.VALUE: (cost * hours, cost),
         Sort.GPUS: (ways.best.gpus[ways.found], cost),

@@ -255,9 +255,10 @@ class DataKind(StrEnum):
 
 
 class Sort(StrEnum):
-    """What the best plan is best in; `value` = cost x time, `gpus` = fewest of them."""
+    """What the best plan is best in; `cost` = the median, `expected` = the mean of it, `value` = cost x time."""
 
     COST = "cost"
+    EXPECTED = "expected"
     TIME = "time"
     VALUE = "value"
     GPUS = "gpus"

@@ -260,3 +260,11 @@ def test_spot_that_hardly_ever_ends_is_left_out_where_there_is_anything_else() -
     assert found.rejected["interruptions"] > 0
     alone = planned(**rough, constraints=limits | {"markets": ["spot"]}).plans[0]
     assert alone.hours.p90 > 10 * alone.hours_parts["training"]
+
+
+def test_plans_may_be_ranked_by_what_they_cost_in_expectation() -> None:
+    found = planned(
+        tokens="2B", options={"sort": "expected", "top": 30}, constraints={"deadline": "100h", "confidence": 0.95}
+    )
+    expected = [p.risk.expected_cost_usd for p in found.plans]
+    assert expected == sorted(expected)
