@@ -310,8 +310,8 @@ def leader_killed(house: House) -> Row:
         with house.serve(**often) as one, house.serve(**often) as two, Load([one.url, two.url], house.source) as load:
             one.until(shows(one.url, 0), 30)
             house.source.mode, house.source.step = "hang", 1
-            fetching = one.until(lambda: len(fetchers(one) + fetchers(two)) > 0, 60)
-            time.sleep(5)
+            fetching = one.until(lambda: holders(url) > 0, 60)
+            time.sleep(2)
             leaders = holders(url)
             for pid in fetchers(one) + fetchers(two):
                 os.kill(pid, signal.SIGKILL)
@@ -370,14 +370,14 @@ def rolling_upgrade(house: House) -> Row:
                     load.urls.append(now.url)
                     house.source.step = 1
                     by_new = house.refresh()
-                    seen = max(before.until(shows(before.url, 1), 30), now.until(shows(now.url, 1), 30))
+                    seen = max(before.until(shows(before.url, 1), 60), now.until(shows(now.url, 1), 60))
                     house.source.step = 2
                     by_old = earlier.refresh()
-                    both = max(before.until(shows(before.url, 2), 30), now.until(shows(now.url, 2), 30))
+                    both = max(before.until(shows(before.url, 2), 60), now.until(shows(now.url, 2), 60))
                     load.urls = [before.url]  # the new one is stopped here, and not by the fault
                     time.sleep(2)
         kept = rows_of(url)[1] == 1 and key.startswith("est_")
-    fine = kept and max(seen, both) < 30 and {migrated.returncode, by_new.returncode, by_old.returncode} == {0}
+    fine = kept and max(seen, both) < 60 and {migrated.returncode, by_new.returncode, by_old.returncode} == {0}
     return Row("old and new version on one database", load, "nothing", "none needed: each reads what the other fetches",
                fine and sound(load, refused=0))  # fmt: skip
 
