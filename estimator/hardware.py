@@ -72,13 +72,17 @@ class Links:
     rack: bool = False  # an NVLink domain across hosts
 
 
+LONGEST = 300
+"""Characters of a description of links that are read; the longest of the published ones has 105."""
+
+
 def parse_links(text: str) -> Links:
     """Read `nvswitch+ib-hdr200x8`, `pcie`, `efa400`, `nvlink; net: 8x ConnectX-7 IB NDR 400Gb/s`, `eth100`.
 
     >>> parse_links("nvswitch+ib-ndr400x8").node_gbit
     3200.0
     """
-    low = text.strip().lower()
+    low = text[:LONGEST].strip().lower()  # the patterns look back from every place of it
     if not low:
         return Links()
     kind: LinkKind | None = None
