@@ -34,7 +34,7 @@ from pricing.offers import current_offers
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 PHYSICS = {
     "model": ["llama3-8b", "mistral-7b", "qwen2.5-7b"],
-    "seq_len": [1024, 2048, 4096, 8192],
+    "seq_len": [512, 1024, 1536, 2048, 3072, 4096, 6144, 8192],
     "precision": ["bf16", "fp8"],
     "cloud": ["aws", ["aws", "gcp", "azure"]],
 }
@@ -42,7 +42,7 @@ LIMITS = {"deadline": ["6h", "12h", "24h", "48h"]}
 
 
 def question(*, limits: bool) -> Question:
-    """48 cells of different physics, or 4 limits for each of them."""
+    """96 cells of different physics, or 4 limits for each of them."""
     spec = spec_of({"method": "lora", "tokens": "50M", "grid": PHYSICS | (LIMITS if limits else {})}, Path())
     return Question(spec, {"": market_at(current_offers(now=NOW), NOW)})
 
