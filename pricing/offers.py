@@ -409,7 +409,7 @@ def current_offers(
 
 
 def _stale(table: OfferTable, now: datetime, freshness: Freshness) -> tuple[str, ...]:
-    """One warning for each cloud and market with stale prices: how many, how old, the limit."""
+    """One warning for each cloud and market with stale prices: how many, how old, beyond the limit or not renewed."""
     stale = table.where("state", lambda state: state == PriceState.STALE)
     found = []
     for c, cloud in enumerate(table.names["cloud"]):
@@ -418,9 +418,11 @@ def _stale(table: OfferTable, now: datetime, freshness: Freshness) -> tuple[str,
             if count := int(np.count_nonzero(rows)):
                 hours = (now.timestamp() - float(table.observed[rows].min())) / 3600
                 limit = freshness.limit_hours(market)
-                found.append(
-                    f"{count} {market} prices of {cloud} are stale: the oldest is {hours:.1f} h old (limit {limit:g} h)"
-                )
+                what = f"{count} {market} prices of {cloud}"
+                if hours > limit:
+                    found.append(f"{what} are stale: the oldest is {hours:.1f} h old (limit {limit:g} h)")
+                else:
+                    found.append(f"{what} could not be renewed, the oldest is {hours:.1f} h old: see prices status")
     return tuple(found)
 
 

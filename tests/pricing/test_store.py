@@ -170,6 +170,8 @@ def test_a_failure_keeps_the_last_good_set_marked_stale_with_the_reason(store: S
     assert offers["g5.xlarge", "a"].state is PriceState.STALE
     assert "throttled" in offers["g5.xlarge", "a"].note
     assert [(s.market, s.failing) for s in store.scopes()] == [("on-demand", False), ("spot", True)]
+    (warning,) = current_offers(now=hours(0.5), store=store).warnings
+    assert warning == "1 spot prices of aws could not be renewed, the oldest is 0.5 h old: see prices status"
     store.record_failure(replace(failure, region=None, market=None), hours(0.6))
     assert all(s.failing for s in store.scopes())
     store.switch(price_set(LIST, at=hours(1)))
