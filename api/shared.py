@@ -47,6 +47,11 @@ class Shared:
         self._silent = False
         self._bucket = redis.register_script(BUCKET) if redis is not None else None
 
+    @property
+    def there(self) -> bool:
+        """Whether the settings name a Redis."""
+        return self._redis is not None
+
     async def tokens_left(self, name: str, quota: int, per_second: float) -> tuple[bool, float] | None:
         """Take a token from a bucket: whether there was one, and how many are left; None without Redis."""
         script = self._bucket

@@ -23,6 +23,8 @@ from api.market import Prices
 from api.planners import out_of_time
 from api.problems import Refusal
 from api.settings import Settings
+from api.shared import Shared
+from api.shared_answers import answer_of, name_of, text_of
 from estimator.request.fields import Accelerators
 from estimator.sheets.answers import Answer, Answers, Market, Question
 
@@ -34,8 +36,12 @@ Result = TypeVar("Result")
 class SheetRoom:
     """Answers and markets for cells; each question is planned once for each state of the prices."""
 
-    def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, settings: Settings, clock: Callable[[], float] = time.monotonic, replicas: Shared | None = None
+    ) -> None:
         self.answers = Answers()
+        self._replicas = replicas or Shared()
+        self._seconds_kept = settings.cache_seconds
         self._seconds = settings.request_seconds
         self._pool = ThreadPoolExecutor(max(1, settings.planners // 2), thread_name_prefix="cells")
         self._clock = clock
@@ -58,8 +64,16 @@ class SheetRoom:
         metrics.looked_up("cells", known is not None)
         if known is not None:
             return known
+        name = name_of(question, market) if self._replicas.there else None
+        if name is not None and (text := await self._replicas.get(name)) is not None:
+            told = answer_of(text)
+            if told is not None:
+                return told
         key = (market.state_for(question), question)
-        return await self._shared(key, partial(self.answers.ask, question, market))
+        answer = await self._shared(key, partial(self.answers.ask, question, market))
+        if name is not None and answer.error is None:
+            await self._replicas.put(name, text_of(answer), self._seconds_kept)
+        return answer
 
     def recent(self, kinds: Accelerators) -> Market | None:
         """The market as it was looked at a moment ago."""
@@ -100,6 +114,6 @@ class SheetRoom:
 def room_of(app: FastAPI) -> SheetRoom:
     """The room of this application, made at the first cell."""
     if not hasattr(app.state, "sheets"):
-        app.state.sheets = SheetRoom(app.state.settings)
+        app.state.sheets = SheetRoom(app.state.settings, replicas=app.state.shared)
     room: SheetRoom = app.state.sheets
     return room

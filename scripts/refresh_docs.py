@@ -123,6 +123,17 @@ def settings(_: str) -> str:
     return "\n".join(rows) + "\n"
 
 
+def metrics(_: str) -> str:
+    """What the server counts, and what it tells of its prices."""
+    from api.market_metrics import DESCRIBED
+    from api.metrics import documented
+
+    found = [*documented(), *((name, "gauge", ", ".join(labels), words) for name, (labels, words) in DESCRIBED.items())]
+    rows = ["| metric | kind | labels | meaning |", "| --- | --- | --- | --- |"]
+    rows += [f"| `{name}` | {kind} | {labels} | {words} |" for name, kind, labels, words in found]
+    return "\n".join(rows) + "\n"
+
+
 def routes(_: str) -> str:
     """Every operation of the HTTP API."""
     from api.app import create_app
@@ -228,6 +239,7 @@ PARTS: dict[str, Callable[[str], str]] = {
     "output": output,
     "vocabularies": vocabularies,
     "settings": settings,
+    "metrics": metrics,
     "routes": routes,
     "cli": cli,
     "accuracy": accuracy,

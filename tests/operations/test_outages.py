@@ -171,6 +171,35 @@ def test_replicas_count_together_in_redis_and_alone_while_it_is_away(
         assert asyncio.run(served(5)) == [True] * 4 + [False, True]
 
 
+def test_a_replica_answers_a_cell_that_another_one_has_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import shutil
+
+    if shutil.which("redis-server") is None:
+        pytest.skip("needs redis-server (Debian: apt-get install redis-server)")
+    port = free_port()
+    question = {"model": "llama3-8b", "method": "lora", "tokens": "10M"}
+    with redis_server(tmp_path, port):
+        settings = Settings(now=NOW, offline=True, data_dir=tmp_path, redis_url=f"redis://127.0.0.1:{port}/0")  # type: ignore[arg-type]
+        with TestClient(create_app(settings)) as first:
+            planned = [
+                first.get("/v1/cell", params=question | {"value": name}).text for name in ("cost_usd", "gpu_hours")
+            ]
+
+        def never(*_: object, **__: object) -> None:
+            raise AssertionError("planned again")
+
+        monkeypatch.setattr("estimator.sheets.answers.plan", never)
+        with TestClient(create_app(settings)) as second:
+            told = [
+                second.get("/v1/cell", params=question | {"value": name}).text for name in ("cost_usd", "gpu_hours")
+            ]
+            other = second.get("/v1/cell", params=question | {"tokens": "11M"}).text
+    assert told == planned
+    assert float(told[0]) > 0
+    assert "planned again" not in told[0]
+    assert other.startswith("#ERROR") or "internal" in other
+
+
 def test_a_redis_address_that_is_none_is_refused() -> None:
     with pytest.raises(WorkloadError, match="Redis"):
         shared_of("http://cache")
