@@ -242,7 +242,7 @@ def _accelerator_hints(gpus: GpuFilter, limits: Constraints) -> list[str]:
 
 
 def ranking(ways: Ways, sort: Sort) -> Ints:
-    """Rows best first: by cost (median or mean), time, value or number of GPUs; ties by another figure, then by name."""
+    """Rows best first: by cost (median or mean), time, value or GPUs; ties by another figure, then by name."""
     cloud, kind, market = (alphabetical(ways.table, name)[ways.offer] for name in ("cloud", "instance_type", "market"))
     hours, cost = ways.hours, ways.cost
     first, second = {
