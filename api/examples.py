@@ -83,3 +83,11 @@ QUERIES: dict[str, dict[str, str | int | float | bool]] = {
 
 SHEET = "name,model,method,tokens,gpu,gpus\nsupport bot,llama3-8b,lora,50M,H100,8\n"
 """A sheet as CSV; XLSX and ODS hold the same cells."""
+
+ANSWERS: dict[str, object] = {
+    "health": {"status": "ok"},
+    "readiness": {"status": "ready", "offers": 2930},
+    "workload_schema": {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Workload"},
+    "metrics": "# TYPE estimator_http_requests_total counter\n",
+}
+"""What operations without parameters answer, shortened."""

@@ -26,6 +26,9 @@ def described(document: dict[str, Any]) -> dict[str, Any]:
                 content = response.get("content", {})
                 if problems.MEDIA_TYPE in content:  # what the framework says of its own kind is true of ours alone
                     content[problems.MEDIA_TYPE] = content.pop("application/json", content[problems.MEDIA_TYPE])
+            if operation["operationId"] in examples.ANSWERS:
+                for content in operation["responses"]["200"].get("content", {}).values():
+                    content["example"] = examples.ANSWERS[operation["operationId"]]
             for kind, body in operation.get("requestBody", {}).get("content", {}).items():
                 if kind == "text/csv":
                     body["example"] = examples.SHEET

@@ -44,7 +44,8 @@ def test_every_operation_has_an_example_that_is_answered(client: TestClient) -> 
             body = operation.get("requestBody", {}).get("content", {})
             shown = {one["name"]: one["example"] for one in operation.get("parameters", []) if "example" in one}
             if method == "get":
-                assert shown or not operation.get("parameters"), operation["operationId"]
+                answers = operation["responses"]["200"].get("content", {}).values()
+                assert shown or any("example" in answer for answer in answers), operation["operationId"]
                 answer = client.get(path, params=shown)
                 assert answer.status_code == 200, answer.text
                 assert "#ERROR" not in answer.text
