@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from benchmarks_db.errors import UnknownName, WorkloadError
+from benchmarks_db.names import same_decimals
 from benchmarks_db.pack import Decoded, model_table
 from benchmarks_db.tables import flag, number
 
@@ -142,7 +143,7 @@ def resolve_model(text: str) -> ModelMatch:
         if found := table.lookup(name):
             return ModelMatch(models()[found[0]], found[1])
     for name in _spellings(text):
-        if only := table.squeezed(name):
+        if (only := table.squeezed(name)) and same_decimals(name, only):
             return ModelMatch(models()[only], False)
     if not text.strip():
         raise WorkloadError("name a model", field="model", value=text)

@@ -27,6 +27,18 @@ def squeeze(key: str) -> str:
     return key.replace(".", "")
 
 
+_DECIMAL_SIZE = re.compile(r"\d+\.\d+(?=[bm](?![a-z]))")
+
+
+def same_decimals(text: str, name: str) -> bool:
+    """Does the name keep every decimal size that the text states? `1.3b` must never come to mean `13b`.
+
+    >>> same_decimals("mpt-1.3b", "mpt-13b"), same_decimals("GPT3 1.3B", "gpt3-1.3b")
+    (False, True)
+    """
+    return all(size in fold(name) for size in _DECIMAL_SIZE.findall(text.casefold()))
+
+
 def unique(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     """key -> name for the keys that name one thing only."""
     found: dict[str, str] = {}

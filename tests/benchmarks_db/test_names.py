@@ -213,3 +213,9 @@ def test_a_vision_model_has_one_row_for_each_image_size() -> None:
     assert models()["resnet50"].image_size == 224
     with pytest.raises(UnknownName):
         image_sizes("resnet51")
+
+
+@pytest.mark.parametrize("text", ["mpt-1.3b", "pythia-1.2b", "bloom-5.60m"])
+def test_a_decimal_size_never_loses_its_point(text: str) -> None:
+    with pytest.raises(UnknownName):
+        resolve_model(text)
