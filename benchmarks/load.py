@@ -1,6 +1,7 @@
 """How much does one machine serve, and does it stay even? Loads real servers on loopback with wrk, and says ratios.
 
 usage: python benchmarks/load.py                       short: 10 s for each line
+       python benchmarks/load.py --write docs/operations.md      and write the table of capacity there
        python benchmarks/load.py --seconds 300         the sustained run of POST /v1/plan takes this long
        python benchmarks/load.py --workers 2           as many processes of each server
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import random
 import re
 import socket
@@ -23,11 +25,12 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 ROOT = Path(__file__).resolve().parent.parent
 MODELS = ("llama3-8b", "mistral-7b", "qwen2.5-7b", "gemma2-9b", "phi-3-mini", "llama3-70b", "resnet50", "bert-base")
@@ -205,6 +208,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=10.0, help="length of the sustained run of plans")
     parser.add_argument("--each", type=float, default=8.0, help="length of every other run")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--write", type=Path, help="a document whose table of capacity is written anew")
     said = parser.parse_args()
     each = said.each
     with tempfile.TemporaryDirectory() as place:
@@ -217,6 +221,8 @@ def main() -> int:
             bare = wrk(f"{there}/", each)
             rows.append(("hello (plain FastAPI)", bare))
             rows.append(("GET /healthz", wrk(f"{url}/healthz", each)))
+            for path in ("/v1/offers?cloud=aws", "/v1/gpus?limit=20"):
+                urlopen(f"{url}{path}", timeout=60).read()
             rows.append(("GET /v1/offers, 100 rows", wrk(f"{url}/v1/offers?cloud=aws", each)))
             rows.append(("GET /v1/gpus, 20 rows", wrk(f"{url}/v1/gpus?limit=20", each)))
             rows.append(("GET /v1/cell, new question each", wrk(url, each, script=cells(folder, "new", 100_000))))
@@ -227,34 +233,110 @@ def main() -> int:
             rows.append(("hello once more", bare_again))
             memory = Memory(pid, url)
             mixed = asked(folder, "mixed", 200, 2)
-            wrk(url, min(20.0, said.seconds), script=mixed)
+            once(url, folder / "mixed")
             memory.start()
             sustained = wrk(url, said.seconds, script=mixed)
             memory.over.set()
             memory.join()
             rows.append((f"POST /v1/plan, 200 workloads, {said.seconds:g} s", sustained))
             reference = (bare.rate + bare_again.rate) / 2
-            report(rows, reference, memory)
+            lines = report(rows, reference, memory)
+    lines += database_lines()
+    print("\n".join(lines))
+    if said.write is not None:
+        write(said.write, lines, said.workers)
     return 0
 
 
-def report(rows: list[tuple[str, Run]], reference: float, memory: Memory) -> None:
+def once(url: str, file: Path) -> None:
+    """Ask for each plan of a file once, so that the sustained run finds the server as it is after its first minute."""
+    for line in file.read_text().splitlines():
+        request = Request(f"{url}/v1/plan", line.encode(), {"content-type": "application/json"})
+        urlopen(request, timeout=120).read()
+
+
+def database_lines() -> list[str]:
+    """How often one PostgreSQL answers what workers ask of it, at the full size of a market."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    sys.path.insert(0, str(ROOT))
+    from pricing.offers import Market
+    from pricing.store import Store
+    from pricing.store_keys import Scope, add_key, find_key
+    from tests.pricing.conftest import Cluster, _binaries
+    from tests.pricing.sets import price_set
+
+    binaries = _binaries()
+    if binaries is None:
+        return ["", "PostgreSQL: not measured, there is none here"]
+    cluster = Cluster(binaries)
+    try:
+        store = Store(cluster.new_database())
+        now = datetime.now(UTC)
+        key, _ = add_key(store, "load", [Scope.PLAN], now=now)
+        for n in range(60):
+            for market in (Market.ON_DEMAND, Market.SPOT):
+                prices = {f"t{k}": 1.0 + k for k in range(400)}
+                store.switch(price_set(prices, region=f"region-{n}", market=market, at=now))
+        store.repack()
+        market, keys = rate(store.current), rate(lambda: find_key(store, key.id))
+        count = len(store.current().rows.usd)
+        store.close()
+    except SQLAlchemyError as error:
+        return ["", f"PostgreSQL: not measured ({error})"]
+    finally:
+        cluster.stop()
+    return [
+        "",
+        f"One PostgreSQL beside one asking process: all {count} prices are read {market:.0f} times a second, a key "
+        f"{keys:.0f} times. A worker reads the prices every 2 s at most: {2 * market:.0f} workers would keep it busy.",
+    ]
+
+
+def rate(ask: Callable[[], object], seconds: float = 4.0) -> float:
+    """How often something can be done in a second, one after the other."""
+    ask()
+    began, count = time.perf_counter(), 0
+    while time.perf_counter() - began < seconds:
+        ask()
+        count += 1
+    return count / (time.perf_counter() - began)
+
+
+def write(document: Path, lines: list[str], workers: int) -> None:
+    """Put the table between the marks of the document."""
+    text = document.read_text(encoding="utf-8")
+    head, begun, rest = text.partition("<!-- measured: capacity -->\n")
+    _, ended, tail = rest.partition("<!-- end measured -->")
+    if not (begun and ended):
+        raise SystemExit(f"{document} has no place for the table of capacity")
+    load = os.getloadavg()[1]
+    machine = f"{os.cpu_count()} cores of {platform.machine()}, shared with wrk, Python {platform.python_version()}"
+    when = f"{machine}, {workers} worker(s); load of the machine over the last five minutes {load:.1f}:"
+    document.write_text(f"{head}{begun}{when}\n\n" + "\n".join(lines) + f"\n{ended}{tail}", encoding="utf-8")
+
+
+def report(rows: list[tuple[str, Run]], reference: float, memory: Memory) -> list[str]:
     """The table, and the ratios that matter."""
-    print("| what | requests/s | of hello | p50 ms | p99 ms | p99/p50 | requests | not 2xx | lost |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    lines = [
+        "| what | requests/s | of hello | p50 ms | p99 ms | p99/p50 | requests | not 2xx | lost |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
     for name, run in rows:
-        print(
+        lines.append(
             f"| {name} | {run.rate:.1f} | 1/{reference / max(run.rate, 1e-9):.1f} | {run.p50:.1f} | {run.p99:.1f} |"
             f" {run.p99 / max(run.p50, 1e-9):.1f} | {run.requests} | {run.wrong} | {run.lost} |"
         )
     found = dict(rows)
     cached, new = found["GET /v1/cell, 50 questions"].rate, found["GET /v1/cell, new question each"].rate
-    print(f"\na cell from memory: {cached / new:.1f} times the rate of a new one")
     first, last = memory.seen[0], memory.seen[-1]
-    print(
-        f"memory: {first[1]:.0f} MB after {first[0]:.0f} requests, {last[1]:.0f} MB after {last[0]:.0f};"
-        f" slope {memory.slope():.2f} MB for each 10,000 requests"
-    )
+    return [
+        *lines,
+        "",
+        f"A cell from memory comes {cached / new:.0f} times as often as a new one. Memory of the server: "
+        f"{first[1]:.0f} MB after {first[0]:.0f} requests, {last[1]:.0f} MB after {last[0]:.0f}; "
+        f"slope {memory.slope():.2f} MB for each 10,000 requests.",
+    ]
 
 
 if __name__ == "__main__":
