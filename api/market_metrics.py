@@ -17,7 +17,7 @@ from prometheus_client.metrics_core import Metric
 from api.market import Prices
 from benchmarks_db import measurements
 from benchmarks_db.errors import EstimatorError
-from estimator.performance.fitting import committed_fingerprint
+from estimator.performance.constants import committed_fingerprint
 from estimator.request.fields import Accelerators
 from pricing.offers import OfferTable
 from pricing.snapshot import snapshot_table

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from benchmarks_db import measurements
-from estimator.performance.fitting import committed_fingerprint
+from estimator.performance.constants import committed_fingerprint
 from estimator.sheets.answers import Answer, Market, Question, asks_spot
 from estimator.sheets.values import Value
 

@@ -20,7 +20,7 @@ class Frames:
 
     def records(self) -> list[dict[str, Any]]:
         """One flat row for each plan or estimate, with the columns of `--format csv`; unknown is None."""
-        from estimator.cli.plan_tables import flat_entry
+        from estimator.flat import flat_entry
 
         rows = [flat_entry(entry.model_dump(mode="python")) for entry in _entries(self)]
         return [{name: _plain(row.get(name)) for name in _columns(self)} for row in rows]
@@ -56,7 +56,7 @@ def _entries(document: object) -> list[Any]:
 
 
 def _columns(document: object) -> tuple[str, ...]:
-    from estimator.cli.plan_tables import ESTIMATE_CSV, PLAN_CSV
+    from estimator.flat import ESTIMATE_CSV, PLAN_CSV
 
     return tuple(ESTIMATE_CSV if getattr(document, "plans", None) is None else PLAN_CSV)
 

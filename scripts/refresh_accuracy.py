@@ -25,7 +25,7 @@ FILE = ROOT / "api" / "web" / "accuracy.json"
 def main() -> int:
     """Compute and write."""
     from estimator.evaluation.evaluate import MEANING, evaluate
-    from estimator.performance.study import judged
+    from estimator.fitting.study import judged
 
     scores = [
         {

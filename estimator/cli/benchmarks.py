@@ -157,7 +157,7 @@ def _keep(rows: Path, dry_run: bool) -> None:
     from benchmarks_db.errors import WorkloadError
     from estimator.cli.errors import note
     from estimator.cli.measured import keep_rows, read_measured
-    from estimator.following.own_measurements import UNUSUAL_UTILISATION, disagreements
+    from estimator.planning.own_measurements import UNUSUAL_UTILISATION, disagreements
 
     measured, shares = read_measured(rows)
     if not measured:
@@ -198,8 +198,8 @@ def fit(
         note(f"wrote {write_kinds(output)}")
         return
     _need_scipy()
+    from estimator.fitting.run import run
     from estimator.performance.constants import PARAMETERS
-    from estimator.performance.fitting import run
 
     document = run(intervals=not quick, path=output or PARAMETERS)
     note(f"wrote {output or PARAMETERS}; data {str(document['fingerprint'])[:12]}")

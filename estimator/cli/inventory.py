@@ -28,7 +28,7 @@ def inventory(
     Needs PyTorch. The model is built on the meta device and run forward and backward once; nothing is trained.
     """
     from benchmarks_db.errors import WorkloadError
-    from estimator.architectures.own_model import count_target, request_of, request_yaml
+    from estimator.request.own_model import count_target, request_of, request_yaml
 
     how = (format or ("json" if output and output.suffix == ".json" else "yaml")).strip().lower()
     if how not in ("yaml", "table", "json"):

@@ -64,7 +64,7 @@ def keep_rows(file: Path, here: Settings) -> tuple[int, int, str]:
 def read_measured(file: Path) -> tuple[Rows, list[float | None]]:
     """The checked rows of one CSV of measurements, and the utilisation that each implies."""
     from benchmarks_db.contribute import read_measurements
-    from estimator.following.own_measurements import believed
+    from estimator.planning.own_measurements import believed
 
     rows = read_measurements(file)
     return rows, believed(rows, source=file.name)

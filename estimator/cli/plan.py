@@ -141,7 +141,8 @@ def _solved(workload: Workload, what: str, here: Settings, how: str, max_age: st
 def _shown(document: PlanDocument, here: Settings, how: str, *, explain: bool) -> str:
     if how == "json":
         return document.model_dump_json(indent=2)
-    from estimator.cli.plan_tables import PLAN_CSV, flat_entry, plan_text
+    from estimator.cli.plan_tables import plan_text
+    from estimator.flat import PLAN_CSV, flat_entry
 
     if how == "csv":
         return as_csv([flat_entry(entry.model_dump(mode="json")) for entry in document.plans], PLAN_CSV)
@@ -151,7 +152,8 @@ def _shown(document: PlanDocument, here: Settings, how: str, *, explain: bool) -
 def _compared(document: EstimateDocument, here: Settings, how: str, *, explain: bool) -> str:
     if how == "json":
         return document.model_dump_json(indent=2)
-    from estimator.cli.plan_tables import ESTIMATE_CSV, estimate_text, flat_entry
+    from estimator.cli.plan_tables import estimate_text
+    from estimator.flat import ESTIMATE_CSV, flat_entry
 
     if how == "csv":
         return as_csv([flat_entry(entry.model_dump(mode="json")) for entry in document.estimates], ESTIMATE_CSV)
@@ -161,7 +163,8 @@ def _compared(document: EstimateDocument, here: Settings, how: str, *, explain: 
 def _answer(found: SolveDocument, here: Settings, how: str) -> str:
     if how == "json":
         return found.model_dump_json(indent=2)
-    from estimator.cli.plan_tables import PLAN_CSV, flat_entry, solve_text
+    from estimator.cli.plan_tables import solve_text
+    from estimator.flat import PLAN_CSV, flat_entry
 
     if how == "csv":
         entries = [] if found.plan is None else [flat_entry(found.plan.model_dump(mode="json"))]

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estimator.architectures import profiled
+from estimator.fitting.study import SPLITS, Bench, Trained, evidence, folds, judged, predict
 from estimator.performance.intervals import (
     KINDS,
     conformal,
@@ -26,7 +27,6 @@ from estimator.performance.intervals import (
     weighted_quantile,
 )
 from estimator.performance.neighbours import OWN_WEIGHT
-from estimator.performance.study import SPLITS, Bench, Trained, evidence, folds, judged, predict
 from estimator.terms import EvidenceKind, Method
 
 Floats = NDArray[np.float64]

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from estimator.fitting.study import Bench, judged
 from estimator.performance.intervals import weighted_quantile
-from estimator.performance.study import Bench, judged
 
 Floats = NDArray[np.float64]
 Names = NDArray[np.str_]

@@ -120,3 +120,8 @@ def per_row(families: Sequence[str], table: dict[str, Constants] | None = None) 
         column = np.array([getattr(one, field.name) for one in sets], float)
         picked[field.name] = float(column[0]) if np.all(column == column[0]) else column[code]
     return Constants(**picked)
+
+
+def committed_fingerprint(path: Path = PARAMETERS) -> str:
+    """Fingerprint of the data that the committed fit belongs to; "" before the first fit."""
+    return str(json.loads(path.read_text(encoding="utf-8"))["fingerprint"]) if path.exists() else ""

@@ -5,7 +5,7 @@ factor: multiply the physical seconds by it. low, high: multiply the corrected t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from estimator.hardware import Hardware
 from estimator.layouts import Layout
 from estimator.performance import evidence as packed
-from estimator.performance.constants import per_row
 from estimator.performance.evidence import FIGURES, NAMES, SWITCHES, Evidence, Features, Labels, features_of
 from estimator.performance.intervals import (
     KINDS,
@@ -30,7 +29,7 @@ from estimator.performance.intervals import (
 from estimator.performance.neighbours import LIKENESS, OWN_WEIGHT, distances, neighbourhood
 from estimator.performance.offsets import Offsets, offsets_of
 from estimator.performance.roofline import Execution
-from estimator.performance.step import StepTime, step_time
+from estimator.performance.step import StepTime
 from estimator.terms import EvidenceKind
 from estimator.work import Work
 
@@ -230,41 +229,6 @@ def _carried(family: str, features: Features, codes: NDArray[np.int16], mine: Ev
         j = NAMES.index(name)
         kept *= np.where(codes[:, j, None] != mine.codes[None, :, j], share, 1.0)
     return np.asarray(kept, float)
-
-
-def own_measurements(rows: Sequence[Mapping[str, str]]) -> dict[str, tuple[Features, Floats]]:
-    """The user's measured rows (columns of `predict` plus `throughput`) by family, as `correction` takes them.
-
-    Rows that cannot be read or carry no positive throughput are left out (`benchmarks add` says why when they come in).
-    """
-    from estimator.rows.arrays import labels_of, prepare  # rows stand above this file; only their reader is needed
-
-    prepared = prepare(rows)
-    if not len(prepared.index):
-        return {}
-    figures = np.array([_positive(rows[i].get("throughput")) for i in prepared.index])
-    constants = per_row(prepared.families)
-    step = step_time(
-        prepared.work, prepared.hardware, prepared.layout, execution=prepared.execution, constants=constants
-    )
-    residual = np.log(prepared.seconds(figures) / step.total)
-    labels = replace(labels_of(prepared), lab="own")
-    features = features_of(labels, prepared.work, prepared.hardware, prepared.layout, prepared.execution, step)
-    families = np.array(prepared.families)
-    found = {}
-    for family in sorted(set(prepared.families)):
-        mine = np.flatnonzero((families == family) & np.isfinite(residual))
-        if len(mine):
-            found[family] = (features.pick(mine), residual[mine])
-    return found
-
-
-def _positive(cell: object) -> float:
-    try:
-        value = float(str(cell))
-    except ValueError:
-        return float("nan")
-    return value if value > 0.0 else float("nan")
 
 
 def summary() -> Mapping[str, int]:

@@ -12,12 +12,12 @@ import numpy as np
 from benchmarks_db.errors import WorkloadError
 from benchmarks_db.gpus import resolve_gpu
 from estimator.documents import EstimateDocument, EstimateEntry
-from estimator.following.own_measurements import with_stated
 from estimator.job import Job, job_of
 from estimator.planning.evidence import Measured
 from estimator.planning.explain import explained
 from estimator.planning.formats import every_format, formats_of
 from estimator.planning.offered import GpuFilter, gpu_filter, offered
+from estimator.planning.own_measurements import with_stated
 from estimator.planning.planner import market_of
 from estimator.planning.present import echo, entry_of
 from estimator.planning.repair import way_out

@@ -13,11 +13,12 @@ from benchmarks_db import measurements
 from benchmarks_db.gpus import gpu as gpu_facts
 from estimator.documents import Evidence, MeasurementUsed
 from estimator.job import Job
-from estimator.performance.correction import FAR, Correction, correction, own_measurements
+from estimator.performance.correction import FAR, Correction, correction
 from estimator.performance.evidence import Labels
 from estimator.performance.intervals import KINDS
 from estimator.planning.search import Found, execution
 from estimator.precision import resolve
+from estimator.rows.own import own_measurements
 from estimator.terms import EvidenceKind, Method
 
 __all__ = ["KINDS", "Evidenced", "Measured", "evidence_document", "evidence_of"]

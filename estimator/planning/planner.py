@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from benchmarks_db.errors import PricesUnavailable
 from benchmarks_db.gpus import gpus as all_gpus
 from estimator.documents import FrontierPoint, Interval, PlanDocument, PlanEntry, PolicyDocument
-from estimator.following.own_measurements import with_stated
 from estimator.job import Job, job_of
 from estimator.planning.closest import closest
 from estimator.planning.evidence import Measured
@@ -23,6 +22,7 @@ from estimator.planning.formats import best_formats, formats_of
 from estimator.planning.fronts import pareto_front
 from estimator.planning.machines import Kinds
 from estimator.planning.offered import GpuFilter, Offered, gpu_filter, offered
+from estimator.planning.own_measurements import with_stated
 from estimator.planning.present import echo, entry_of
 from estimator.planning.repair import way_out
 from estimator.planning.steps import Told, silently

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from estimator.cli.plan_tables import ESTIMATE_CSV, PLAN_CSV, flat_entry
 from estimator.documents import EstimateDocument, PlanDocument
+from estimator.flat import ESTIMATE_CSV, PLAN_CSV, flat_entry
 from estimator.sheets.safety import csv_lines
 from estimator.sheets.values import written
 from pricing.offers import Offer

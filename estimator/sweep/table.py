@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FLATTENED = ("fits", "evidence", "throughput_unit", "price_source", "price_state", "currency")
-"""Columns of text that `plan_tables.flat_entry` names otherwise than the documents do."""
+"""Columns of text that `flat_entry` names otherwise than the documents do."""
 COUNTED = ("evidence_measurements",)
 OUTCOME = ("status", "error", "binding")
 COMPRESSION = "zstd"
@@ -39,7 +39,7 @@ def arrow() -> Any:
 
 def schema_of(spec: Spec, about: Mapping[str, str]) -> pa.Schema:
     """The columns with their types: the same for every part of a sweep. `about` is kept in the file's metadata."""
-    from estimator.cli.plan_tables import PLAN_CSV
+    from estimator.flat import PLAN_CSV
 
     pa = arrow()
     asked = dict.fromkeys(key for axis in spec.axes for key in axis.keys)

@@ -8,7 +8,7 @@ import io
 import pytest
 from fastapi.testclient import TestClient
 
-from estimator.cli.plan_tables import PLAN_CSV
+from estimator.flat import PLAN_CSV
 from estimator.sheets.tables import OFFER_COLUMNS
 
 LORA = {"model": "llama3-8b", "method": "lora", "tokens": "50M"}

@@ -152,6 +152,21 @@ def test_a_reader_that_goes_away_is_no_fault(command: Command, tmp_path: Path) -
     assert process.wait(60) == 0
 
 
+@pytest.mark.parametrize(
+    ("where", "code", "message"),
+    [(">&-", 0, ""), (">/dev/full", 2, "error: the result cannot be written: No space left on device\n")],
+)
+def test_a_standard_output_that_takes_nothing_is_no_fault_of_the_program(where: str, code: int, message: str) -> None:
+    import subprocess
+    import sys
+
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full on this system")
+    line = f"{sys.executable} -m estimator models gpt2 {where}"
+    result = subprocess.run(line, shell=True, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert (result.returncode, result.stderr) == (code, message)
+
+
 def loaded_by(words: list[str], env: dict[str, str]) -> set[str]:
     """The top-level packages in memory after a command."""
     import os

@@ -414,7 +414,7 @@ def test_the_fit_and_its_evaluation_are_commands(
         fitted.append(path)
         return {"fingerprint": "0123456789abcdef"}
 
-    monkeypatch.setattr("estimator.performance.fitting.run", fit)
+    monkeypatch.setattr("estimator.fitting.run.run", fit)
     assert run(["benchmarks", "fit", "--quick", "-o", "fit.json"]) == 0
     assert fitted == [Path("fit.json")]
     assert "0123456789ab" in capsys.readouterr().err

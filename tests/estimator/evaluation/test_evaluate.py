@@ -16,7 +16,7 @@ from estimator.evaluation.evaluate import (
     own_measurement,
     score,
 )
-from estimator.performance import study
+from estimator.fitting import study
 
 
 @pytest.fixture(scope="module")

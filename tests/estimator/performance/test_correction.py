@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -5,9 +6,9 @@ import pytest
 
 from benchmarks_db import measurements
 from estimator.performance import evidence as packed
-from estimator.performance import fitting, per_row, step_time
-from estimator.performance.constants import PARAMETERS, Constants, fitted
-from estimator.performance.correction import correct, own_measurements
+from estimator.performance import per_row, step_time
+from estimator.performance.constants import PARAMETERS, Constants, committed_fingerprint, fitted
+from estimator.performance.correction import correct
 from estimator.performance.evidence import Labels, evidence_of, features_of
 from estimator.performance.intervals import (
     KINDS,
@@ -21,6 +22,7 @@ from estimator.performance.intervals import (
 from estimator.performance.neighbours import LIKENESS, neighbourhood
 from estimator.performance.offsets import offsets_of
 from estimator.rows.arrays import labels_of, prepare
+from estimator.rows.own import own_measurements
 from estimator.terms import EvidenceKind
 
 ROW = {
@@ -38,11 +40,11 @@ def features(*rows):
 
 
 def test_the_committed_fit_belongs_to_the_committed_data():
-    assert fitting.committed_fingerprint() == measurements.fingerprint(), "run `estimator benchmarks fit`"
+    assert committed_fingerprint() == measurements.fingerprint(), "run `estimator benchmarks fit`"
 
 
 def test_committed_constants_stay_inside_their_bounds_and_name_their_units():
-    document = fitting.json.loads(PARAMETERS.read_text())
+    document = json.loads(PARAMETERS.read_text())
     for family, constants in document["families"].items():
         assert set(constants) == set(Constants.__dataclass_fields__)
         for name, entry in constants.items():

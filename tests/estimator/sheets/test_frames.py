@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from estimator import Workload, estimate, plan
-from estimator.cli.plan_tables import ESTIMATE_CSV, PLAN_CSV
 from estimator.documents import PlanDocument
+from estimator.flat import ESTIMATE_CSV, PLAN_CSV
 from estimator.sheets.answers import Market
 
 LORA = {"model": "llama3-8b", "method": "lora", "tokens": "50M"}

@@ -6,10 +6,10 @@ import pytest
 from benchmarks_db.gpus import gpu
 from benchmarks_db.models import resolve_model
 from estimator.architectures.transformer import work
+from estimator.fitting.calibration import FREE, Free, Sample, fit, group_weights, residuals
 from estimator.hardware import hardware_of
 from estimator.layouts import Layout
 from estimator.performance import Constants, Execution, per_row, step_time
-from estimator.performance.calibration import FREE, Free, Sample, fit, group_weights, residuals
 from estimator.precision import rate
 from estimator.records import pick
 from estimator.work import stack

@@ -6,9 +6,9 @@ import yaml
 
 from benchmarks_db.errors import WorkloadError
 from estimator.architectures.inventories import find
-from estimator.architectures.own_model import build, count_target, parse_input, request_of, request_yaml
 from estimator.architectures.vision import of_inventory
 from estimator.request.custom import work_of_custom
+from estimator.request.own_model import build, count_target, parse_input, request_of, request_yaml
 from estimator.request.workload import Custom, Workload
 
 

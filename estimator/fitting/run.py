@@ -16,11 +16,11 @@ import numpy as np
 
 from benchmarks_db import measurements
 from estimator.architectures import profiled
+from estimator.fitting.calibration import FREE, PRIORS
+from estimator.fitting.study import Bench, Trained, bench, evidence, judged, model_bases, predict, train
 from estimator.performance import evidence as packed
-from estimator.performance.calibration import FREE, PRIORS
 from estimator.performance.constants import PARAMETERS, UNITS, Constants, fitted
 from estimator.performance.intervals import conformal, model_class, series_labs, widths_of
-from estimator.performance.study import Bench, Trained, bench, evidence, judged, model_bases, predict, train
 
 FAMILIES = ("language", "classic")
 EVERY = 10**9
@@ -65,11 +65,6 @@ def run(*, families: tuple[str, ...] = FAMILIES, intervals: bool = True, path: P
     widths_of.cache_clear()
     packed.load_family.cache_clear()
     return document
-
-
-def committed_fingerprint(path: Path = PARAMETERS) -> str:
-    """Fingerprint of the data that the committed fit belongs to; "" before the first fit."""
-    return str(json.loads(path.read_text(encoding="utf-8"))["fingerprint"]) if path.exists() else ""
 
 
 def _described(family: str, constants: Constants) -> dict[str, dict[str, object]]:

@@ -4,9 +4,9 @@ import pytest
 
 from benchmarks_db.errors import WorkloadError
 from estimator.documents import EstimateEntry
-from estimator.following.own_measurements import believed, row_of, utilisation
 from estimator.job import job_of
 from estimator.planning.estimates import estimate
+from estimator.planning.own_measurements import believed, row_of, utilisation
 from estimator.request.workload import Workload
 
 ROW = {

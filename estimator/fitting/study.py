@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from benchmarks_db import measurements
 from estimator.architectures import profiled
-from estimator.performance.calibration import FREE, PRIORS, Sample, fit, group_weights
+from estimator.fitting.calibration import FREE, PRIORS, Sample, fit, group_weights
 from estimator.performance.constants import Constants
 from estimator.performance.evidence import NAMES, Evidence, Features, Labels, evidence_of, features_of
 from estimator.performance.neighbours import LIKENESS, neighbourhood
