@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import sys
 from collections.abc import Sequence
@@ -14,7 +15,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     gc.set_threshold(100_000, 20, 20)  # a start makes many lasting objects and little garbage: a tenth of its time
-    sys.exit(run(words))
+    try:
+        _open_streams()
+        code = run(words)
+    except KeyboardInterrupt:  # before the command itself began
+        complain("interrupted")
+        code = INTERRUPTED
+    sys.exit(code)
 
 
 def run(words: list[str]) -> int:
@@ -49,11 +56,21 @@ def run(words: list[str]) -> int:
     except BrokenPipeError:
         _forget_output()
         return 0
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            return _fault(error)
+        complain(f"the result cannot be written: {error.strerror}")
+        _forget_output()
+        return BAD_INPUT
     except Exception as fault:
-        if _debugging():
-            raise
-        return report_fault(fault)
+        return _fault(fault)
     return code if isinstance(code, int) else 0
+
+
+def _fault(fault: Exception) -> int:
+    if _debugging():
+        raise fault
+    return report_fault(fault)
 
 
 def version() -> str:
@@ -88,6 +105,15 @@ def _usage(error: Exception) -> int:
         print(f"usage: {context.get_usage().removeprefix('Usage: ')}", file=sys.stderr)
         print(f"help:  {context.command_path} --help", file=sys.stderr)
     return BAD_INPUT
+
+
+def _open_streams() -> None:
+    """A stream that the caller has closed (`>&-`) is None to Python: what is written there is thrown away."""
+    import os
+    from pathlib import Path
+
+    sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")
+    sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")
 
 
 def _utf8() -> None:
