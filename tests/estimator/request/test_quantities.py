@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks_db.errors import WorkloadError
+from estimator.request.errors import InvalidWorkload
 from estimator.request.quantities import parse_bool, parse_count, parse_gib, parse_hours, parse_share, parse_usd
 from estimator.request.workload import Workload
 
@@ -137,6 +138,12 @@ def test_every_input_is_a_finite_number_or_a_refusal(value: object) -> None:
 @pytest.mark.parametrize(("written", "share"), [("95%", 0.95), (" 5 % ", 0.05), (0.5, 0.5), ("0.25", 0.25)])
 def test_a_share_may_be_written_in_per_cent(written: object, share: float) -> None:
     assert parse_share(written) == pytest.approx(share)
+
+
+@pytest.mark.parametrize(("written", "meant"), [(95, "0.95"), ("0.9999", "0.999"), (5000, "0.999")])
+def test_a_share_above_one_is_taken_for_per_cent_when_it_is_refused(written: object, meant: str) -> None:
+    with pytest.raises(InvalidWorkload, match=rf"must be at most 0.999 \(did you mean {meant}\?\)"):
+        Workload.model_validate({"model": "llama3-8b", "constraints": {"confidence": written}})
 
 
 def test_shares_of_a_request_take_per_cent() -> None:
