@@ -91,6 +91,7 @@ def plan(
     if open_offers.last is not None:
         limits = workload.constraints
         hints = [*_filter_hints(open_offers), *_accelerator_hints(gpus, limits), *_market_hints(open_offers, limits)]
+        hints += _rented_hints(market, gpus)
         return document.model_copy(update={"binding": open_offers.last, "hints": hints})
 
     ways = (ways_from or partial(ways_of, history=history))(job, open_offers.table, gpus, own, told)
@@ -238,6 +239,16 @@ def _accelerator_hints(gpus: GpuFilter, limits: Constraints) -> list[str]:
     return [f"constraints.accelerators: any plans {', '.join(others)} too"]
 
 
+def _rented_hints(market: OfferTable, gpus: GpuFilter) -> list[str]:
+    """GPUs that nobody rents can still be planned where they are the user's own."""
+    asked = sorted(name for name in gpus.counts if all_gpus()[name].kind == "gpu")
+    if not asked or market.where_type("gpu", lambda gpu: gpu in gpus.counts).any():
+        return []
+    return [
+        f"no cloud offers {', '.join(asked[:5])}; your own are planned with own: name, gpu, gpus_per_node, usd_per_hour"
+    ]
+
+
 # --- ranking -------------------------------------------------------------------------------------------------------
 
 
@@ -319,17 +330,27 @@ def tradeoffs_of(ways: Ways, kept: Mask) -> list[str]:
     if len(cheaper):
         row = int(cheaper[np.argmin(ways.hours[cheaper])])
         words.append(
-            f"{ways.hours[row] - hours:,.1f} more hours save ${cost - ways.cost[row]:,.2f}: {_name(ways, row)}, "
-            f"{ways.hours[row]:,.1f} h and ${ways.cost[row]:,.2f}"
+            f"{_hours(ways.hours[row] - hours)} more hours save {_dollars(cost - ways.cost[row])}: {_point(ways, row)}"
         )
     faster = front[(ways.hours[front] < hours * 0.8) & (ways.cost[front] > cost)]
     if len(faster):
         row = int(faster[np.argmin(ways.cost[faster])])
-        words.append(
-            f"${ways.cost[row] - cost:,.2f} more save {hours - ways.hours[row]:,.1f} hours: {_name(ways, row)}, "
-            f"{ways.hours[row]:,.1f} h and ${ways.cost[row]:,.2f}"
-        )
+        more = ways.cost[row] - cost
+        price = "less than a cent more saves" if more < 0.01 else f"{_dollars(more)} more save"
+        words.append(f"{price} {_hours(hours - ways.hours[row])} hours: {_point(ways, row)}")
     return words
+
+
+def _point(ways: Ways, row: int) -> str:
+    return f"{_name(ways, row)}, {_hours(ways.hours[row])} h and {_dollars(ways.cost[row])}"
+
+
+def _hours(hours: float) -> str:
+    return f"{hours:,.0f}" if hours >= 100 else f"{hours:.1f}" if hours >= 1 else f"{hours:.2g}"
+
+
+def _dollars(dollars: float) -> str:
+    return f"${dollars:,.0f}" if dollars >= 100 else f"${dollars:.2f}"
 
 
 def _name(ways: Ways, row: int) -> str:

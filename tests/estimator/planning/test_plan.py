@@ -114,6 +114,19 @@ def test_a_model_too_large_for_the_card_binds_on_memory_and_says_what_would_fit(
     assert document.hints
 
 
+def test_a_card_that_nobody_rents_out_is_pointed_to_own_machines() -> None:
+    document = planned(constraints={"gpus": ["RTX-4090"]})
+    assert document.plans == []
+    assert any("no cloud offers RTX-4090" in hint and "own" in hint for hint in document.hints)
+    assert not any("no cloud" in hint for hint in planned(constraints={"gpus": ["A100"], "regions": ["il-*"]}).hints)
+
+
+def test_what_more_would_buy_is_never_said_to_cost_nothing() -> None:
+    document = planned(constraints={"gpus": ["A100"]})
+    assert document.tradeoffs
+    assert not any(text.startswith("$0.00") or " 0.0 hours" in text for text in document.tradeoffs)
+
+
 def test_own_machines_rank_beside_cloud_offers_and_may_cost_nothing() -> None:
     own = [{"name": "lab", "gpu": "RTX-3090", "gpus_per_node": 8, "nodes": 1, "usd_per_hour": 0}]
     best = planned(own=own).plans[0]
