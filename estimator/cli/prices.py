@@ -425,11 +425,16 @@ def export_(
     cloud: CloudsOption = None,
     region: RegionsOption = None,
     market: MarketOption = None,
+    format: Annotated[str, typer.Option("--format", "-f", hidden=True)] = "json",
     output: OutputOption = None,
 ) -> None:
     """Write all current prices and machine facts as JSON, to be read elsewhere by `prices import`."""
     from pricing.exchange import export_document
 
+    if chosen_format(format, output) != "json":
+        raise WorkloadError(
+            "an export is JSON; `estimator offers` writes tables", field="--format", value=format, nearest=("json",)
+        )
     here = surroundings(offline=True, output=output, overrides="none")
     table = narrowed(offers_of(here, accelerators="any"), cloud, region, None, None, market)
     emit(as_json(export_document(table, store_to_read(here))), output)

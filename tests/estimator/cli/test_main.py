@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,30 @@ def test_a_wrong_flag_is_named_like_its_key(
 
 def test_flags_may_be_written_as_keys(quiet: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(output(capsys, "plan", *SMALL, "--max_nodes", "1", "--top", "1", "--format", "json"))["plans"]
+
+
+@pytest.mark.parametrize("words", [["gpus", "T4"], ["prices", "export"], ["tokens", "data.txt"]])
+def test_every_command_may_be_told_to_stay_offline_and_plain(
+    words: list[str], quiet: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (quiet / "data.txt").write_text("a line of text\n")
+    before = dict(os.environ)
+    assert output(capsys, *words, "--format", "json", "--offline", "--no-color")
+    assert dict(os.environ) == before  # the flags hold for the command only
+
+
+def test_a_flag_is_laid_over_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ESTIMATOR_OFFLINE", "0")
+    seen: list[str | None] = []
+    monkeypatch.setattr("estimator.cli.catalogue.gpus", lambda: seen.append(os.environ.get("ESTIMATOR_OFFLINE")))
+    assert run(["gpus", "--offline"]) == 0
+    assert seen == ["1"]
+    assert os.environ["ESTIMATOR_OFFLINE"] == "0"
+
+
+def test_prices_are_exported_as_json_only(quiet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["prices", "export", "--format", "csv"]) == 2
+    assert "--format: an export is JSON" in capsys.readouterr().err
 
 
 # --- output ------------------------------------------------------------------------------------------------------
