@@ -179,6 +179,11 @@ def _cost(job: Job, entry: EstimateEntry) -> list[str]:
             f"  an hour over the run, by {path.observations} levels of {path.days:.0f} days: mean ${path.mean:.4f}, "
             f"p50 ${path.p50:.4f}, p90 ${path.p90:.4f} an instance"
         )
+    machines = entry.cost_parts.get("machines", 0.0)
+    if entry.hours_parts.get("interruptions", 0.0) > 0 and price.path is None and price.usd_per_hour:
+        billed = machines / price.usd_per_hour
+        if billed < 0.999 * entry.hours.p50:
+            terms.append(f"  billed: {billed:.3f} h; waiting for spot machines costs nothing")
     if entry.converted is not None and entry.converted.cost is not None:
         money = entry.converted
         said = f"at {money.per_usd:g} for a dollar, as the request says"

@@ -157,3 +157,12 @@ def test_the_search_chooses_among_the_formats_that_are_allowed() -> None:
     points = {(p.hours, p.cost_usd) for document in alone for p in document.frontier}
     beaten = {(h, c) for h, c in points if any(x <= h and y <= c and (x, y) != (h, c) for x, y in points)}
     assert {(p.hours, p.cost_usd) for p in several.frontier} == points - beaten
+
+
+def test_the_derivation_of_a_spot_plan_says_how_many_of_its_hours_are_billed() -> None:
+    [best, *_] = planned(constraints={"markets": ["spot"]}, options={"top": 1, "explain": True}).plans
+    [said] = [line for line in best.explanation if line.startswith("  billed: ")]
+    assert best.price.usd_per_hour is not None
+    billed = float(said.split()[1])
+    assert billed < best.hours.p50
+    assert billed * best.price.usd_per_hour == pytest.approx(best.cost_parts["machines"], rel=1e-3)
