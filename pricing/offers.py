@@ -451,8 +451,17 @@ def _at_most(table: OfferTable, now: datetime, hours: float, offline: bool) -> O
         newest = float(np.nanmin(np.where(table.ranked, age, np.nan)))
         hint = "" if offline else "; `estimator prices refresh` fetches today's"
         raise PricesUnavailable(
-            f"no price is at most {hours:g} hours old: the newest is {newest:.0f} hours old{hint}",
+            f"no price is at most {_age(hours)} old: the newest is {_age(newest)} old{hint}",
             field="max_age",
             value=hours,
         )
     return replace(table, ranked=ranked)
+
+
+def _age(hours: float) -> str:
+    """As people say it: hours up to two days, then days.
+
+    >>> _age(1.0), _age(2421.3)
+    ('1 h', '101 days')
+    """
+    return f"{hours:.3g} h" if hours < 48 else f"{hours / 24:.0f} days"

@@ -6,7 +6,7 @@ import os
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from benchmarks_db.errors import UnknownName
+from benchmarks_db.errors import UnknownName, WorkloadError
 from estimator.cli.settings import Settings
 from estimator.request.quantities import parse_hours
 
@@ -44,6 +44,9 @@ def market_in_use(
 
     if accelerators not in ("gpu", "any"):
         raise UnknownName("kind of accelerators", accelerators, ["gpu", "any"], field="--accelerators")
+    oldest = parse_hours(max_age, field="--max-age") if max_age is not None else None
+    if oldest is not None and oldest < 0:
+        raise WorkloadError(f"{max_age!r} must be at least 0", field="--max-age", value=max_age, nearest=("48h",))
     rules = None
     if here.overrides is not None:
         from pricing.sources.overrides_file import read_overrides
@@ -53,7 +56,7 @@ def market_in_use(
         now=here.now,
         store=store_to_read(here),
         freshness=Freshness.from_environment(os.environ),
-        max_age_hours=parse_hours(max_age, field="--max-age") if max_age is not None else None,
+        max_age_hours=oldest,
         offline=here.offline,
         accelerators="any" if accelerators == "any" else "gpu",
         as_of=as_of,

@@ -202,7 +202,7 @@ def test_stale_prices_are_warned_of_and_refused_beyond_max_age(store: Store) -> 
     assert table.warnings == ("1 spot prices of aws are stale: the oldest is 3.0 h old (limit 1 h)",)
     young = current_offers(now=hours(3), store=store, max_age_hours=4)
     assert [o.instance_type for o in young.offers() if o.ranked] == ["p5.48xlarge"]
-    with pytest.raises(PricesUnavailable, match="3 hours old"):
+    with pytest.raises(PricesUnavailable, match="3 h old"):
         current_offers(now=hours(3), store=store, max_age_hours=2)
 
 

@@ -65,7 +65,13 @@ def test_no_usable_price_is_exit_4(command: Command) -> None:
     result = command(*LORA, "--max-age", "1h")
     assert result.returncode == 4
     assert result.stdout == ""
-    assert result.stderr.startswith("error: ")
+    assert result.stderr.startswith("error: max_age: no price is at most 1 h old: the newest is ")
+
+
+def test_an_age_below_zero_is_bad_input(command: Command) -> None:
+    result = command(*LORA, "--max-age", "-3h")
+    assert result.returncode == 2
+    assert result.stderr.startswith("error: --max-age: '-3h' must be at least 0")
 
 
 @pytest.mark.parametrize(
