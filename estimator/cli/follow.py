@@ -17,6 +17,7 @@ from estimator.cli.errors import note
 from estimator.cli.flags import FormatOption, OutputOption, surroundings
 from estimator.cli.numbers import UNKNOWN, figure, hours, usd
 from estimator.cli.output import as_csv, as_json, chosen_format, emit
+from estimator.request.fields import MAX_HOURS, MAX_USD
 from estimator.request.quantities import parse_count, parse_hours, parse_usd
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ def track(
     if price is None and entry is not None:
         price = entry["price"]["usd_per_hour"]
     total = parse_count(steps, field="--steps") if steps is not None else entry["steps"] if entry is not None else None
+    if total is not None and total < 1:
+        raise WorkloadError(f"{steps!r} must be at least 1", field="--steps", value=steps)
     spread = entry["hours"] if entry is not None else None
     found = followed(
         read_log(_text(log, "LOG").splitlines()),
@@ -108,9 +111,9 @@ def reconcile(
         raise WorkloadError(
             "say what it took: --hours, --cost or --focus", field="reconcile", nearest=("--hours 12.5",)
         )
-    for field, value in (("--hours", took), ("--cost", paid)):
-        if value is not None and value <= 0:
-            raise WorkloadError("must be above 0", field=field, value=value)
+    for field, value, limit in (("--hours", took, MAX_HOURS), ("--cost", paid, MAX_USD)):
+        if value is not None and not 0 < value <= limit:
+            raise WorkloadError(f"must be above 0 and at most {limit:,.0f}", field=field, value=value)
     spread, money = entry["hours"], entry["cost_usd"]
     outcome = Outcome(
         name or plan.stem, here.now.isoformat(), spread["p50"], took, None if money is None else money["p50"], paid
