@@ -17,6 +17,7 @@ from fastapi import Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from benchmarks_db.errors import WorkloadError
+from benchmarks_db.gpus import resolve_gpu
 
 Row = TypeVar("Row")
 Key = tuple[str, ...]
@@ -40,13 +41,34 @@ class Page(BaseModel):
 
 
 def matching(rows: Iterable[Row], patterns: Mapping[str, str | None]) -> list[Row]:
-    """The rows whose attributes match every given pattern (`us-*`; case does not matter)."""
-    given = {name: pattern.casefold() for name, pattern in patterns.items() if pattern is not None}
-    return [
-        row
-        for row in rows
-        if all(fnmatchcase(str(getattr(row, name) or "").casefold(), pattern) for name, pattern in given.items())
+    """The rows whose attributes match every given pattern (`us-*`; case does not matter).
+
+    `gpu` may also be a name as people write it, with a count: `H100:8` is every H100 with 8 of them in the row.
+    EstimatorError for a GPU that nobody knows.
+    """
+    tests = [
+        _card(pattern) if name == "gpu" and not re.search(r"[*?[]", pattern) else _like(name, pattern)
+        for name, pattern in patterns.items()
+        if pattern is not None
     ]
+    return [row for row in rows if all(test(row) for test in tests)]
+
+
+def _like(name: str, pattern: str) -> Callable[[object], bool]:
+    glob = pattern.casefold()
+    return lambda row: fnmatchcase(str(getattr(row, name) or "").casefold(), glob)
+
+
+def _card(text: str) -> Callable[[object], bool]:
+    """Rows with the card that the text names: an instance type's own number of them, or a measurement's."""
+    match = resolve_gpu(text)
+    names = {match.gpu.name, *match.alternatives, text.strip()}
+
+    def test(row: object) -> bool:
+        count = getattr(row, "gpus_per_node", None) or getattr(row, "gpus", None)
+        return getattr(row, "gpu", None) in names and match.count in (None, count)
+
+    return test
 
 
 def encode_cursor(key: Key) -> str:

@@ -61,6 +61,24 @@ def test_patterns_choose_rows_in_any_case(client: TestClient) -> None:
     assert all(str(region).startswith("us-") for region in regions)
 
 
+@pytest.mark.parametrize("listing", ["offers", "instances", "benchmarks"])
+def test_a_gpu_is_named_as_people_write_it_with_its_count(listing: str, client: TestClient) -> None:
+    rows = every_row(client, listing, gpu="h100:8", limit=1000)
+    assert rows
+    assert all(str(row["gpu"]).startswith("H100-") for row in rows)
+    assert {row["gpus_per_node" if listing == "offers" else "gpus"] for row in rows} == {8}
+    assert len(every_row(client, listing, gpu="H100", limit=1000)) > len(rows)
+    assert client.get("/v1/offers.csv", params={"gpu": "H100:8"}).text.count("\n") > 1
+
+
+def test_a_gpu_that_is_not_planned_or_not_known_is_refused_by_name(client: TestClient) -> None:
+    for name in ("Gaudi2", "H1000"):
+        answer = client.get("/v1/offers", params={"gpu": name})
+        assert answer.status_code == 422
+        assert answer.json()["field"] == "gpu"
+        assert name in answer.json()["detail"]
+
+
 def test_a_pattern_that_matches_nothing_is_an_empty_page(client: TestClient) -> None:
     page = client.get("/v1/models", params={"name": "no-such-*"}).json()
     assert (page["models"], page["total"], page["next"]) == ([], 0, None)
