@@ -101,6 +101,16 @@ _DEEPER: Mapping[str, type[Strict]] = {
 }
 
 
+SHAPES = {
+    "model_type": "must hold keys and values",
+    "dict_type": "must hold keys and values",
+    "list_type": "must be a list",
+    "string_type": "must be text",
+    "string_too_short": "must not be empty",
+}
+"""What pydantic's words about the shape of a value mean to someone who writes YAML."""
+
+
 def explained(model: type[BaseModel], detail: ErrorDetails) -> WorkloadError:
     """One pydantic detail as a `WorkloadError` in plain words."""
     kind = detail["type"]
@@ -121,7 +131,7 @@ def explained(model: type[BaseModel], detail: ErrorDetails) -> WorkloadError:
     expected = re.findall(r"'([^']*)'", str(context.get("expected", "")))
     if expected:
         nearest = get_close_matches(str(detail["input"]), expected, n=2, cutoff=0.5) or expected
-    words = detail["msg"][0].lower() + detail["msg"][1:]
+    words = SHAPES.get(kind) or detail["msg"][0].lower() + detail["msg"][1:]
     return WorkloadError(f"{said(detail['input'])}: {words}", field=field, value=detail["input"], nearest=nearest)
 
 

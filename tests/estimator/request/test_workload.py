@@ -215,6 +215,18 @@ def test_the_nearest_valid_value_is_offered(keys: dict[str, Any], nearest: str) 
     assert any(nearest in one.nearest for one in errors)
 
 
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"constraints": 5}, "5: must hold keys and values"),
+        ({"model": ["x"]}, "['x']: must be text"),
+        ({"model": ""}, "'': must not be empty"),
+    ],
+)
+def test_a_value_of_the_wrong_shape_is_refused_in_the_words_of_a_request(keys: dict[str, Any], message: str) -> None:
+    assert refusal(**keys).message == message
+
+
 def test_all_wrong_fields_are_named_at_once() -> None:
     error = refusal(tokens=-1, precision="bf17", sed_len=3)
     assert isinstance(error, InvalidWorkload)
