@@ -78,7 +78,7 @@ def plan(
         write_bytes(output, plan_workbook(document))
     else:
         emit(_shown(document, here, how, explain=workload.options.explain), output)
-    return DONE if document.plans else _nothing(document)
+    return DONE if document.plans else _nothing(document, said=how == "table" and output is None)
 
 
 @takes_request
@@ -173,9 +173,11 @@ def _answer(found: SolveDocument, here: Settings, how: str) -> str:
     return solve_text(found.model_dump(mode="json"), how, here)
 
 
-def _nothing(document: PlanDocument | SolveDocument) -> int:
+def _nothing(document: PlanDocument | SolveDocument, *, said: bool = False) -> int:
+    """Why there is no plan, for whoever reads standard error; `said`: standard output has told what would help."""
     complain(f"no plan satisfies the request; binding: {document.binding or 'unknown'}")
-    _hints(document.hints)
+    if not said:
+        _hints(document.hints)
     return NO_PLAN
 
 

@@ -203,8 +203,9 @@ def recommendation(entry: Row, workload: Row) -> str:
 
 def _comparison(entries: list[Any]) -> str:
     fastest = min(entries, key=lambda e: e["hours"]["p50"])
+    least = fastest["hours"]["p50"]
     others = [
-        f"{entry['hours']['p50'] / fastest['hours']['p50']:.2f} x the time on {figure(entry['gpus'])} x {entry['gpu']}"
+        f"{figure(entry['gpus'])} x {entry['gpu']} takes {entry['hours']['p50'] / least:.2f} x as long"
         for entry in entries
         if entry is not fastest
     ]

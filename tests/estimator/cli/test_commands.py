@@ -61,6 +61,12 @@ def test_no_plan_is_exit_3_and_names_what_binds(command: Command) -> None:
     assert "binding: budget" in result.stderr
 
 
+def test_what_would_help_is_told_once(command: Command) -> None:
+    for words in ((), ("--format", "json")):
+        result = command(*LORA, "--budget", "0.01", *words)
+        assert (result.stdout + result.stderr).count("the cheapest plan costs") == 1 + bool(words)
+
+
 def test_no_usable_price_is_exit_4(command: Command) -> None:
     result = command(*LORA, "--max-age", "1h")
     assert result.returncode == 4
