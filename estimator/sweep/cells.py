@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from benchmarks_db.errors import EstimatorError, PricesUnavailable
@@ -40,14 +41,14 @@ class Question:
 class Physics:
     """The ways of the last few jobs, kept for the next cells, which often differ in their limits alone."""
 
-    ways: OrderedDict[tuple[str, str], Ways] = field(default_factory=OrderedDict)
+    ways: OrderedDict[tuple[str, datetime, str], Ways] = field(default_factory=OrderedDict)
     reused: int = 0
 
     def sharing(self, market: Market, history: SpotHistory | None) -> WaysFrom:
         """`ways_of` for cells of one market, which knows the ways of the job before."""
 
         def ways(job: Job, table: OfferTable, gpus: GpuFilter, measured: Measured, told: Told = silently) -> Ways:
-            key = (market.state, physics_of(job))
+            key = (market.state, market.now, physics_of(job))  # by the moment: negotiated prices begin and end
             known = self.ways.get(key)
             if known is not None:
                 self.reused += 1

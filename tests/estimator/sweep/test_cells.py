@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from estimator.planning.planner import plan
+from estimator.sheets.answers import market_at
 from estimator.sweep import cells
 from estimator.sweep.cells import Physics, Question, rows_of
+from estimator.sweep.spec import spec_of
 from estimator.sweep.table import parquet_of, schema_of, table_of
+from pricing.offers import current_offers
 from tests.estimator.sweep.conftest import GRID, NOW, question_of
 
 
@@ -37,6 +41,17 @@ def test_the_physics_of_other_prices_is_not_shared() -> None:
     same = question.markets["2026-10-01"].state == question.markets["2026-11-01"].state
     assert shared.reused == int(same)
     assert [row["asked_as_of"] for (row,) in rows] == ["2026-10-01", "2026-11-01"]
+
+
+def test_negotiated_prices_end_on_their_day_though_the_listed_ones_stay() -> None:
+    ended = {"name": "E", "cloud": "aws", "percent": 50, "until": "2026-10-31"}
+    limits = {"clouds": ["aws"], "markets": ["on-demand"], "gpus": ["H100:8"]}
+    request = {"model": "llama3-8b", "method": "lora", "tokens": "20M", "constraints": limits}
+    body = {**request, "negotiated": {"discounts": [ended]}, "grid": {"as_of": ["2026-10-31", "2026-11-01"]}}
+    spec, offers, shared = spec_of(body, Path()), current_offers(now=NOW), Physics()
+    dated = {text: market_at(offers, datetime.fromisoformat(text).replace(tzinfo=UTC)) for text in spec.dates()}
+    before, after = (rows_of(Question(spec, dated), cell, shared)[0] for cell in range(2))
+    assert before["usd_per_hour"] == pytest.approx(after["usd_per_hour"] / 2)
 
 
 def test_a_cell_without_a_plan_says_what_stands_in_the_way(question: Question) -> None:
