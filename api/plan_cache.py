@@ -10,7 +10,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, date, datetime
 from threading import Lock
 from typing import Any
 
@@ -25,7 +25,7 @@ from pricing.market import Market as Kind
 
 MOST_PLANS = 4000  # in all kept documents together; one has some 3 kB
 EXPLAINED_SECONDS = 60.0  # longest reuse of an explanation, whose words round ages to days
-Key = tuple[str, str, tuple[str, ...]]
+Key = tuple[str, str, tuple[str, ...], date]
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,8 @@ class Plans:
     def planned(self, asked: Workload, now: datetime, told: Told) -> PlanDocument:
         """The plan of a request, from memory where it is there."""
         basis = self.basis(asked, now)
-        key = (asked.model_dump_json(exclude_unset=True), basis.market.state, basis.market.offers.warnings)
+        today = now.astimezone(UTC).date()  # negotiated prices begin and end, and warnings say how many days old
+        key = (asked.model_dump_json(exclude_unset=True), basis.market.state, basis.market.offers.warnings, today)
         with self._lock:
             made, before, document = self._kept.get(key, (0.0, basis, None))
         timely = not asked.options.explain or self._clock() - made < EXPLAINED_SECONDS

@@ -76,6 +76,14 @@ def test_new_prices_and_new_measurements_make_a_new_plan(tmp_path: Path, clock: 
     assert measured.plans[0].evidence.kind == "own"
 
 
+def test_a_negotiated_price_ends_on_its_day_though_nothing_was_fetched(tmp_path: Path, clock: Clock) -> None:
+    plans = plans_of(tmp_path, clock)
+    ended = {"name": "E", "percent": 50, "until": f"{NOW:%Y-%m-%d}"}
+    asked = Workload.model_validate(LISTED.model_dump(exclude_unset=True) | {"negotiated": {"discounts": [ended]}})
+    before, after = (plans.planned(asked, NOW + timedelta(days=n), silently).plans[0] for n in range(2))
+    assert before.price.usd_per_hour_instance == pytest.approx((after.price.usd_per_hour_instance or 0.0) / 2)
+
+
 def test_an_explanation_is_reused_for_a_minute_and_figures_until_something_changes(
     tmp_path: Path, clock: Clock
 ) -> None:
