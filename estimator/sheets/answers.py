@@ -17,6 +17,7 @@ from threading import Lock
 from benchmarks_db.errors import EstimatorError, NoFeasiblePlan, UnknownName, WorkloadError
 from estimator.planning.evidence import Measured
 from estimator.planning.planner import plan
+from estimator.request.fields import MARKETS
 from estimator.request.sections import split_gpu
 from estimator.request.workload import Workload, nested
 from estimator.sheets.values import CELL_VALUES, Value, values_of
@@ -25,6 +26,7 @@ from pricing.offers import OfferTable
 from pricing.spot_history import SpotHistory
 
 MOST_KEPT = 8192
+SPOT = ("spot", *(name for name, market in MARKETS.items() if market == "spot"))
 Question = tuple[tuple[str, str], ...]
 
 
@@ -143,7 +145,8 @@ def question_of(flat: Mapping[str, object]) -> Question:
 
 def asks_spot(question: Question) -> bool:
     """Whether spot plans are among those asked for."""
-    return any(key.rpartition(".")[2] in ("market", "markets") and "spot" in text for key, text in question)
+    texts = [text.casefold() for key, text in question if key.rpartition(".")[2] in ("market", "markets")]
+    return any(name in text for text in texts for name in SPOT)
 
 
 def _count_of_gpus(given: dict[str, str]) -> None:

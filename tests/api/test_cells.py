@@ -17,7 +17,7 @@ from httpx import ASGITransport, AsyncClient, Response
 from api.app import create_app
 from api.settings import Settings
 from api.sheet_room import LOOK_AGAIN_SECONDS, SheetRoom, room_of
-from estimator.sheets.answers import market_at, question_of
+from estimator.sheets.answers import asks_spot, market_at, question_of
 from estimator.sheets.values import CELL_VALUES
 from pricing.offers import current_offers
 
@@ -56,6 +56,14 @@ def test_every_value_is_that_of_the_cheapest_plan(client: TestClient, market: st
 def test_on_demand_and_cost_are_taken_where_nothing_else_is_said(client: TestClient) -> None:
     said = client.get("/v1/cell", params={**LORA, "market": "on-demand", "value": "cost_usd"}).text
     assert client.get("/v1/cell", params=LORA).text == said
+
+
+@pytest.mark.parametrize(
+    ("market", "spot"), [("spot", True), ("SPOT", True), ("own, Preemptible", True), ("own", False)]
+)
+def test_spot_plans_are_told_however_spot_is_written(market: str, spot: bool) -> None:
+    question = question_of({**LORA, "market": market})
+    assert asks_spot(question) is spot
 
 
 def test_a_long_question_stays_within_the_address_that_excel_takes() -> None:
