@@ -127,12 +127,14 @@ def message(alert: Alert, seen: Seen, now: datetime) -> dict[str, Any]:
 
 def checked_url(url: str, field: str) -> str:
     """The address of a webhook: http or https, with a host."""
-    from urllib.parse import urlsplit
+    import httpx
 
     try:
-        parts = urlsplit(url)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
+        parts = httpx.URL(url)
+        parts.host.encode("idna")  # what connecting would trip over
+        port = 80 if parts.port is None else parts.port
+        good = parts.scheme in ("http", "https") and bool(parts.host) and 0 < port < 65536
+    except (httpx.InvalidURL, ValueError):
         good = False
     if not good:
         raise WorkloadError("is not an http(s) address", field=field, nearest=("https://hooks.example.com/...",))

@@ -107,7 +107,10 @@ def test_a_webhook_is_tried_three_times_and_a_refusal_is_final(
     assert len(hook.requests) == requests
 
 
-@pytest.mark.parametrize("url", ["ftp://x/y", "hooks.example.com", "http://", "https://[::1", "file:///etc/passwd"])
+@pytest.mark.parametrize("url", [
+    "ftp://x/y", "hooks.example.com", "http://", "https://[::1", "file:///etc/passwd", "http://x:70000/", "http://x:0/",
+    "http://x/a\n", "http://é..com/", f"http://{'a' * 70}.com/",
+])  # fmt: skip
 def test_what_is_no_web_address_is_refused(url: str) -> None:
     with pytest.raises(Exception, match="http"):
         checked_url(url, "--webhook")
