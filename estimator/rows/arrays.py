@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks_db.errors import EstimatorError
+from benchmarks_db.errors import EstimatorError, UnknownName
 from benchmarks_db.models import ModelFacts
 from estimator.architectures import LANGUAGE_MODELS, work_of
 from estimator.architectures.transformer import DEFAULT_SEQ_LEN
@@ -45,6 +45,7 @@ MANY_GPUS = 256.0
 
 TIME_UNITS = {"s/step": 1.0, "ms/step": 1e-3}
 SAMPLE_UNITS = ("samples/s", "images/s", "img/s", "sequences/s", "seq/s", "imgs/s")
+UNITS = ("tokens/s", "frames/s", "audio-samples/s", *SAMPLE_UNITS, *TIME_UNITS)
 
 _LEAN = (
     "surogate",
@@ -136,6 +137,8 @@ def prepare(rows: Sequence[Mapping[str, str]], *, profiles: bool = True) -> Prep
         try:
             described = cells if isinstance(cells, Described) else None
             row = described.read() if described else read_row(cells)
+            if row.unit and row.unit not in UNITS:
+                raise UnknownName("unit", row.unit, UNITS, field="unit")
             work = described.work if described else _work(row, cache, profiles)
             matrix = rate(row.format, row.gpu)
             if not matrix.peak_tflops:

@@ -1,7 +1,7 @@
 """What does one CSV row of a measured or asked training step say, blanks filled by documented defaults?
 
 Reads the columns that CONTRACT.md allows and no others (never a throughput, utilisation, memory or note). Figures
-that make no sense (text, negative, not finite) count as blank.
+that make no sense (text, negative, not finite) count as blank, but for the number of GPUs: a wrong one is refused.
 """
 
 from __future__ import annotations
@@ -99,6 +99,19 @@ def figure(row: Mapping[str, str], name: str) -> float:
     except ValueError:
         return math.nan
     return value if math.isfinite(value) and value > 0.0 else math.nan
+
+
+def gpus_of(row: Mapping[str, str]) -> float:
+    """The job's GPUs: as in `gpus`, else as counted in `gpu` (`H100:8`), else NaN; WorkloadError for no number above 0.
+
+    >>> gpus_of({"gpus": "8"}), gpus_of({"gpus": "", "gpu": "H100:4"}), gpus_of({"gpu": "T4"})
+    (8.0, 4.0, nan)
+    """
+    stated = figure(row, "gpus")
+    if math.isnan(stated) and word(row, "gpus"):
+        raise WorkloadError(f"{row['gpus']!r} is not a number above 0", field="gpus", value=row["gpus"])
+    match = _gpu(str(row.get("gpu") or "").strip()) if math.isnan(stated) else ""
+    return stated if isinstance(match, str) else match.count or math.nan
 
 
 def word(row: Mapping[str, str], name: str) -> str:
@@ -229,8 +242,8 @@ def read_row(row: Mapping[str, str]) -> Row:
     fmt = (formats.canonical(stated) if stated else None) or formats.auto(gpu)
     if formats.rate(fmt, gpu).refused:
         fmt = "fp32" if fmt.endswith("bf16") else formats.auto(gpu)
-    gpus = figure(row, "gpus")
-    gpus = gpus if not math.isnan(gpus) else (match.count or 1.0)
+    gpus = gpus_of(row)
+    gpus = 1.0 if math.isnan(gpus) else gpus
     framework = word(row, "framework")
     image = figure(row, "image_size")
     stack = word(row, "stack")

@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks_db.errors import EstimatorError, WorkloadError
 from estimator.architectures.vision import DECODE_MS
 from estimator.rows.arrays import prepare
-from estimator.rows.cells import figure, model_of
+from estimator.rows.cells import figure, gpus_of, model_of
 from estimator.rows.predict import predicted
 
 READS = (
@@ -62,6 +62,7 @@ def predict_runs(rows: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
     for row, answer in zip(asked, out, strict=True):
         try:
             amount, unit = amount_of(row)
+            row["gpus"] = _number(gpus_of(row))
         except EstimatorError as untold:
             answer["error"] = str(untold)
             amount, unit = math.nan, "samples/s"
@@ -99,6 +100,10 @@ def amount_of(row: Mapping[str, str]) -> tuple[float, str]:
     if epochs > 0 and size:
         return epochs * size * _views(row), "samples/s"
     raise WorkloadError("neither tokens_b nor samples_m, nor epochs of a data set of known size", field="tokens_b")
+
+
+def _number(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.15g}"
 
 
 VIEWS = 2.0

@@ -63,6 +63,21 @@ def test_a_stranger_gets_a_wider_interval_than_a_known_group():
     assert stranger > known
 
 
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        ({"unit": "furlongs"}, "unit: unknown unit 'furlongs'"),
+        ({"unit": "samples/sec"}, "unit: unknown unit 'samples/sec' (did you mean samples/s"),
+        ({"gpus": "-1"}, "gpus: '-1' is not a number above 0"),
+        ({"gpus": "eight"}, "gpus: 'eight' is not a number above 0"),
+    ],
+)
+def test_a_unit_or_a_number_of_gpus_that_makes_no_sense_is_refused(wrong, error):
+    out = predict_rows([KNOWN | wrong])[0]
+    assert out["error"].startswith(error)
+    assert out["predicted_throughput"] == ""
+
+
 def test_answers_do_not_depend_on_what_must_not_be_read():
     told = predict_rows(
         [KNOWN | {"throughput": "1", "mfu": "0.01", "notes": "x", "tflops_per_gpu": "1", "mem_gib_per_gpu": "1"}]

@@ -54,9 +54,15 @@ def test_a_run_without_a_number_of_gpus_has_gpu_hours_alone() -> None:
     assert float(answer["predicted_gpu_hours_p50"]) > 0
 
 
+def test_the_gpus_of_a_run_may_be_counted_where_the_gpu_is_named() -> None:
+    apart, together = predicted(gpus="4"), predicted(gpus="", gpu="A100-SXM4-80GB:4")
+    assert {k: apart[k] for k in ADDED} == {k: together[k] for k in ADDED}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"gpus": "none of them"}, "gpus: 'none of them' is not a number above 0"),
         ({"samples_m": "", "epochs": ""}, "tokens_b"),
         ({"samples_m": "", "dataset": "unheard-of"}, "tokens_b"),
         ({"gpu": "H1000"}, "H1000"),
