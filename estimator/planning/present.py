@@ -38,6 +38,7 @@ from pricing.offers import Market, Offer, PriceState
 TERMS = ("compute", "memory", "launch", "communication", "pipeline", "input")
 OLD_PRICE_DAYS = 45
 LONG_DAYS = 90
+LONE_PRICE = 0.5  # of the median elsewhere: a spot price this low is one place's moment, not what the machine costs
 
 _SHARDINGS = (ShardingKind.DDP, ShardingKind.ZERO1, ShardingKind.ZERO2, ShardingKind.ZERO3)
 _RECOMPUTES = {
@@ -309,6 +310,8 @@ def cautions(job: Job, ways: Ways, row: int, offer: Offer, price: PriceDocument)
             "the search for capacity at the start is not counted"
         )
         notes.append(_price_words(ways, row))
+        if lone := _lone_price(ways, row):
+            notes.append(lone)
         if job.workload.spot.policy is SpotPolicy.FALLBACK and not np.isfinite(ways.plain.fallback_usd_per_hour[row]):
             notes.append("spot.policy fallback: none of the offers looked at is on demand, so the job waits instead")
     if price.age_hours is not None and price.age_hours > OLD_PRICE_DAYS * 24:
@@ -337,6 +340,20 @@ def _price_words(ways: Ways, row: int) -> str:
     return (
         f"spot price over the run: {price.low[row]:.2f} to {price.high[row]:.2f} times the present one, by "
         f"{price.observations[row]} levels seen in {price.days[row]:.0f} days in its zone"
+    )
+
+
+def _lone_price(ways: Ways, row: int) -> str | None:
+    """Says so where one place asks far less than all others for the same spot machine: the cheapest of many prices."""
+    table, at = ways.table, int(ways.offer[row])
+    same = (table.type_index == table.type_index[at]) & (table.codes["market"] == table.codes["market"][at])
+    same[at] = False
+    elsewhere, here = table.usd_per_hour[same], float(table.usd_per_hour[at])
+    if len(elsewhere) < 2 or here > LONE_PRICE * float(np.median(elsewhere)):
+        return None
+    return (
+        f"spot price: ${here:,.2f} an hour in this place only; {len(elsewhere)} others ask "
+        f"${elsewhere.min():,.2f} to ${elsewhere.max():,.2f} for the same machine"
     )
 
 

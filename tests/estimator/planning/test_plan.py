@@ -127,6 +127,17 @@ def test_what_more_would_buy_is_never_said_to_cost_nothing() -> None:
     assert not any(text.startswith("$0.00") or " 0.0 hours" in text for text in document.tradeoffs)
 
 
+def test_a_spot_price_far_below_all_other_places_is_pointed_out() -> None:
+    asked = {"markets": ["spot"], "instance_types": ["g7e.2xlarge"]}
+    rows = (MARKET.instance_type == "g7e.2xlarge") & (MARKET.market == "spot")
+    places = MARKET.select(rows)
+    for first, told in ((0.4, True), (0.6, False)):
+        prices = np.ones(len(places))
+        prices[0] = first
+        [best, *_] = planned(replace(places, usd_per_hour=prices), constraints=asked).plans
+        assert any("in this place only" in warning for warning in best.warnings) is told
+
+
 def test_own_machines_rank_beside_cloud_offers_and_may_cost_nothing() -> None:
     own = [{"name": "lab", "gpu": "RTX-3090", "gpus_per_node": 8, "nodes": 1, "usd_per_hour": 0}]
     best = planned(own=own).plans[0]
