@@ -145,10 +145,12 @@ def refresh(
     accept_suspect: bool = False,
     workers: int = 10,
     on_progress: Progress | None = None,
+    counted: bool = True,
 ) -> Summary:
     """Fetch what is wanted of the clouds (empty = all) into the store; never raises for what a source does.
 
-    `accept_suspect`: a person has looked at the suspect sets and takes them. `sources` replaces the live ones.
+    `accept_suspect`: a person has looked at the suspect sets and takes them. `sources` replaces the live ones. Not
+    `counted`: a look at a few prices, which is not the last refresh and puts none off.
     """
     started, clock = settings.clock(), time.monotonic()
     outcomes: list[Outcome] = []
@@ -177,7 +179,8 @@ def refresh(
         time.monotonic() - clock,
         frozenset(clouds),
     )
-    store.record_run(summary.started, summary.finished, summary.document(whole=False))
+    if counted:
+        store.record_run(summary.started, summary.finished, summary.document(whole=False))
     return summary
 
 

@@ -156,7 +156,7 @@ def _fetch(alert: Alert, here: Settings) -> None:
         wanted = replace(wanted, markets=frozenset({Market(alert.market)}))
     store = Store(store_url(here))
     try:
-        summary = refresh(store, source_settings(here), clouds=alert.clouds, wanted=wanted)
+        summary = refresh(store, source_settings(here), clouds=alert.clouds, wanted=wanted, counted=False)
     finally:
         store.close()
     wrong = summary.count("failed", "suspect", "partial")

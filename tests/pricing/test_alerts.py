@@ -116,6 +116,22 @@ def test_what_is_no_web_address_is_refused(url: str) -> None:
         checked_url(url, "--webhook")
 
 
+def test_what_a_watch_fetches_puts_off_no_refresh(
+    estimator: Estimator, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.switch(price_set({"p5.48xlarge": 50.0}))
+    asked: list[object] = []
+
+    def sources(clouds: object, outcomes: object) -> list[object]:
+        asked.append(clouds)
+        return []
+
+    monkeypatch.setattr("pricing.refresh._live_sources", sources)
+    estimator("prices", "watch", "H100:8", "--below", "20", "--cloud", "aws")
+    assert asked == [("aws",)]
+    assert store.last_run() is None
+
+
 def test_a_restart_repeats_nothing_and_a_price_that_comes_back_is_told_again(
     estimator: Estimator, store: Store, hook: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
