@@ -54,6 +54,7 @@ def watch(
     """
     from pricing.alerts import Alert, checked_url
     from pricing.regions import resolve_cloud
+    from pricing.store_errors import StoreError
 
     limit = below if below is not None else above
     if limit is None or (below is not None and above is not None):
@@ -85,8 +86,8 @@ def watch(
     while True:
         try:
             _look(alert, here(), url, asks)
-        except PricesUnavailable as error:
-            report(error)  # the next look may find some
+        except (PricesUnavailable, StoreError) as error:
+            report(error)  # the next look may find some, or a database that answers
         pause(interval)
 
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pricing.alerts import CROSSED, WAITING, Alert, WebhookFailed, checked_url, last_state, look, remember, send
 from pricing.market import Market, Offer, PriceState
 from pricing.store import Store
+from pricing.store_errors import StoreUnreachable
 from tests.pricing.conftest import Estimator
 from tests.pricing.sets import NOW, hours, price_set
 from tests.pricing.sources.loopback import Reply, Wire, elsewhere, first, refused, reset
@@ -169,17 +170,22 @@ def test_it_looks_again_and_again_whatever_one_look_finds(
 ) -> None:
     pauses: list[float] = []
 
+    def away(store: Store, alert: Alert) -> None:
+        raise StoreUnreachable("the database does not answer", field="database")
+
     def pause(hours: float) -> None:
         pauses.append(hours)
         if len(pauses) == 1:
             store.switch(price_set({"p5.48xlarge@us-east-1a": 15.0}, market=Market.SPOT))
         if len(pauses) == 3:
             raise KeyboardInterrupt
+        monkeypatch.setattr("pricing.alerts.last_state", [away, last_state][len(pauses) - 1])
 
     monkeypatch.setattr("estimator.cli.price_alerts.pause", pause)
     words = ("prices", "watch", "H100:8", "--below", "20", "--no-fetch", "--every", "30m", "--webhook", hook.url)
     _, _, told = estimator(*words)
     assert "no live price" in told
+    assert "does not answer" in told
     assert (pauses, len(hook.requests)) == ([0.5, 0.5, 0.5], 1)
 
 
