@@ -274,6 +274,17 @@ def test_measurements_are_listed_with_their_sources(quiet: Path, capsys: pytest.
     rows = json.loads(output(capsys, "benchmarks", "list", "--model", "resnet50", "-n", "5", "--format", "json"))
     assert len(rows["benchmarks"]) == 5
     assert all(row["source"] and row["throughput"] > 0 and row["model"] == "resnet50" for row in rows["benchmarks"])
+    rows = json.loads(output(capsys, "benchmarks", "list", "--gpu", "H100:8", "--format", "json"))
+    assert {row["gpus"] for row in rows["benchmarks"]} == {8}
+
+
+def test_offers_of_a_gpu_come_cheapest_first_however_it_is_named(
+    quiet: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flag, word = (output(capsys, "offers", *how, "--format", "json") for how in (("--gpu", "H100:8"), ("H100:8",)))
+    assert flag == word
+    prices = [offer["price_usd_per_hour"] for offer in json.loads(flag)["offers"]]
+    assert prices == sorted(prices)
 
 
 def test_tokens_prints_a_request_that_plan_reads(quiet: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -555,7 +566,7 @@ def test_what_to_do_about_interruptions_and_a_second_currency_are_printed(capsys
 
 def test_prices_that_only_the_customer_knows_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plan", *SMALL, "--market", "reserved"]) == 3
-    assert "--overrides FILE" in capsys.readouterr().err
+    assert "--overrides FILE" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("what", ["context", "model"])
