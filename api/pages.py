@@ -17,7 +17,7 @@ from fastapi import Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from benchmarks_db.errors import WorkloadError
-from benchmarks_db.gpus import resolve_gpu
+from benchmarks_db.gpus import card_test
 
 Row = TypeVar("Row")
 Key = tuple[str, ...]
@@ -47,7 +47,7 @@ def matching(rows: Iterable[Row], patterns: Mapping[str, str | None]) -> list[Ro
     EstimatorError for a GPU that nobody knows.
     """
     tests = [
-        _card(pattern) if name == "gpu" and not re.search(r"[*?[]", pattern) else _like(name, pattern)
+        _card(pattern) if name == "gpu" else _like(name, pattern)
         for name, pattern in patterns.items()
         if pattern is not None
     ]
@@ -60,15 +60,11 @@ def _like(name: str, pattern: str) -> Callable[[object], bool]:
 
 
 def _card(text: str) -> Callable[[object], bool]:
-    """Rows with the card that the text names: an instance type's own number of them, or a measurement's."""
-    match = resolve_gpu(text)
-    names = {match.gpu.name, *match.alternatives, text.strip()}
-
-    def test(row: object) -> bool:
-        count = getattr(row, "gpus_per_node", None) or getattr(row, "gpus", None)
-        return getattr(row, "gpu", None) in names and match.count in (None, count)
-
-    return test
+    """Rows with the card that the text names; a count is of an instance type's own cards, or of a measurement's."""
+    test = card_test(text)
+    return lambda row: test(
+        getattr(row, "gpu", None), getattr(row, "gpus_per_node", None) or getattr(row, "gpus", None)
+    )
 
 
 def encode_cursor(key: Key) -> str:

@@ -9,8 +9,9 @@ carry a number of GPUs. A text that fits several cards ("A100") goes to the alia
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cache
 
 from benchmarks_db.errors import UnknownName, WorkloadError
@@ -126,3 +127,20 @@ def resolve_gpu(text: str) -> GpuMatch:
     if not name:
         raise WorkloadError("name a GPU", field="gpu", value=text)
     raise UnknownName("GPU", name, table.names, field="gpu", spellings=table.spellings())
+
+
+def card_test(text: str) -> Callable[[str | None, float | None], bool]:
+    """Whether a card and a number of them are what a person's text names: `H100:8`, every `A100`, the pattern `A100*`.
+
+    EstimatorError, as from `resolve_gpu`, for a name that is no pattern and that nobody knows.
+
+    >>> test = card_test("H100:8")
+    >>> test("H100-SXM5-80GB", 8), test("H100-SXM5-80GB", 4), test("A100-SXM4-80GB", 8)
+    (True, False, False)
+    """
+    if re.search(r"[*?[]", text):
+        pattern = text.strip().casefold()
+        return lambda name, _: fnmatchcase((name or "").casefold(), pattern)
+    match = resolve_gpu(text)
+    names = {match.gpu.name, *match.alternatives, text.strip()}
+    return lambda name, count: name in names and match.count in (None, count)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, WrapValidator
 
 from benchmarks_db.errors import EstimatorError, NoFeasiblePlan, WorkloadError
+from benchmarks_db.gpus import card_test
 from estimator.documents import EstimateDocument, Interval, PlanDocument, PriceDocument
 from estimator.planning.estimates import estimate
 from estimator.planning.planner import plan
@@ -161,12 +162,14 @@ def explained(request: Workload, offers: OfferTable, now: datetime) -> Explanati
 
 
 def quotes(offers: list[Offer], patterns: dict[str, str | None], limit: int) -> Quotes:
-    """The offers that match every given pattern, in any case, cheapest first."""
-    given = {name: pattern.casefold() for name, pattern in patterns.items() if pattern is not None}
+    """The offers that match every given pattern, in any case, cheapest first; `gpu` may be a name too, `H100:8`."""
+    given = {name: pattern.casefold() for name, pattern in patterns.items() if pattern is not None and name != "gpu"}
+    card = card_test(patterns.get("gpu") or "*")
     left = [
         offer
         for offer in offers
-        if all(fnmatchcase(str(getattr(offer, name) or "").casefold(), pattern) for name, pattern in given.items())
+        if card(offer.gpu, offer.gpus_per_node)
+        and all(fnmatchcase(str(getattr(offer, name) or "").casefold(), pattern) for name, pattern in given.items())
     ]
     left.sort(key=lambda offer: (offer.price_usd_per_hour is None, offer.price_usd_per_hour or 0.0))
     return Quotes(total=len(left), offers=[Quote.model_validate(offer.document()) for offer in left[:limit]])

@@ -37,7 +37,9 @@ _COLUMNS = (
 @benchmarks.command("list")
 def list_measurements(
     model: Annotated[str | None, typer.Option("--model", "-m", help="Name or pattern.", show_default=False)] = None,
-    gpu: Annotated[str | None, typer.Option("--gpu", "-g", help="Name or pattern.", show_default=False)] = None,
+    gpu: Annotated[
+        str | None, typer.Option("--gpu", "-g", metavar="GPU[:COUNT]", help="Name or pattern.", show_default=False)
+    ] = None,
     source: Annotated[str | None, typer.Option("--source", help="Pattern.", show_default=False)] = None,
     precision: Annotated[str | None, typer.Option("--precision", help="Name or pattern.", show_default=False)] = None,
     task: Annotated[str | None, typer.Option("--task", help="Name or pattern.", show_default=False)] = None,
@@ -49,10 +51,12 @@ def list_measurements(
 ) -> None:
     """List measured training throughputs with their sources."""
     from estimator.cli.catalogue import listing
+    from estimator.request.sections import split_gpu
 
-    wanted = {"model": model, "gpu": gpu, "source": source, "precision": precision, "task": task}
+    card, count = split_gpu(gpu) if gpu is not None else (None, None)
+    wanted = {"model": model, "gpu": card, "source": source, "precision": precision, "task": task}
     given = {key: value for key, value in wanted.items() if value is not None}
-    rows = _own(given) if own else _measured(given)
+    rows = [row for row in (_own(given) if own else _measured(given)) if count in (None, row["gpus"])]
     listing("benchmarks", rows[:top] if top else rows, _COLUMNS, format, output, no_color, fields=FIELDS)
 
 

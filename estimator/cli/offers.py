@@ -101,7 +101,7 @@ def offers_command(
     if what is not None:
         table = picked(table, what)
     rows = listed(narrowed(table, cloud, region, gpu, instance, market), every=every)
-    if what is not None:
+    if (what, gpu, instance) != (None, None, None):
         rows.sort(key=lambda o: (o.price_usd_per_hour or math.inf, o.cloud, o.region or "", o.zone or ""))
     print_offers([o.document() for o in rows], here, format, output)
 

@@ -25,6 +25,8 @@ def conversation(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "estimate": ("estimate", {"request": {"model": "resnet50", "images": "50k", "constraints": {"gpus": ["T4"]}}}),
         "explain": ("explain", {"request": LORA}),
         "offers": ("offers", {"gpu": "H100*", "market": "spot", "limit": 3}),
+        "counted": ("offers", {"gpu": "H100:8", "limit": 3}),
+        "refused": ("offers", {"gpu": "Gaudi2"}),
         "unknown": ("plan", {"request": LORA | {"model": "llama3-8bb"}}),
         "shape": ("plan", {"request": LORA | {"tokenz": 5}}),
         "file": ("plan", {"request": {"hf_config": "/etc/passwd", "tokens": "1M"}}),
@@ -100,6 +102,12 @@ def test_offers_are_the_cheapest_first(conversation: dict[str, Any]) -> None:
     assert len(prices) == 3 <= found["total"]
     assert prices == sorted(prices)
     assert {offer["market"] for offer in found["offers"]} == {"spot"}
+
+
+def test_a_gpu_is_named_as_people_write_it_with_its_count(conversation: dict[str, Any]) -> None:
+    found = document(conversation["counted"])
+    assert {(offer["gpu"][:5], offer["gpus_per_node"]) for offer in found["offers"]} == {("H100-", 8)}
+    assert "Gaudi2" in conversation["refused"].content[0].text
 
 
 def test_a_refusal_says_what_would_help(conversation: dict[str, Any]) -> None:
