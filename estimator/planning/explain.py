@@ -38,7 +38,7 @@ def derivation(job: Job, entry: EstimateEntry, cloud: str | None) -> list[str]:
         *_data(job),
         *_work(job),
         *_layout(job, entry),
-        *_step(entry),
+        *_step(job, entry),
         *_memory(entry),
         *_hours(job, entry, cloud),
         *_cost(job, entry),
@@ -91,7 +91,7 @@ def _layout(job: Job, entry: EstimateEntry) -> list[str]:
     ]
 
 
-def _step(entry: EstimateEntry) -> list[str]:
+def _step(job: Job, entry: EstimateEntry) -> list[str]:
     lines = [f"step = {entry.step_ms:,.1f} ms, bound by {entry.bound_by}"]
     for term, milliseconds in entry.breakdown_ms.items():
         if milliseconds > 0:
@@ -100,6 +100,11 @@ def _step(entry: EstimateEntry) -> list[str]:
     if entry.evidence.correction != 1.0:
         lines.append(f"  measurements near it changed the throughput by a factor {entry.evidence.correction:.3f}")
     rate = f"throughput = {_plainly(entry.throughput.value)} {entry.throughput.unit} of the whole job"
+    padding = job.training.padding_share
+    if 0.005 < padding < 1.0 and entry.throughput.unit == "tokens/s":
+        rate += (
+            f" without padding ({_plainly(entry.throughput.value / (1.0 - padding))} with it, as many trainers count)"
+        )
     if entry.mfu is not None and entry.hfu is not None:
         rate += f"; MFU {entry.mfu:.1%} (model FLOPs), HFU {entry.hfu:.1%} (with recomputation) of the dense peak"
     return [*lines, rate]

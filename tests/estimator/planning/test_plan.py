@@ -127,6 +127,15 @@ def test_what_more_would_buy_is_never_said_to_cost_nothing() -> None:
     assert not any(text.startswith("$0.00") or " 0.0 hours" in text for text in document.tradeoffs)
 
 
+def test_the_derivation_tells_the_throughput_with_padding_too() -> None:
+    asked = {"options": {"top": 1, "explain": True}, "constraints": {"gpus": ["A100"]}}
+    [padded] = planned(**asked, packing=False, mean_tokens_per_sample=512).plans
+    [said] = [line for line in padded.explanation if line.startswith("throughput = ")]
+    assert f"({4 * padded.throughput.value:,.0f} with it, as many trainers count)" in said
+    [packed] = planned(**asked).plans
+    assert not any("with it" in line for line in packed.explanation)
+
+
 def test_a_spot_price_far_below_all_other_places_is_pointed_out() -> None:
     asked = {"markets": ["spot"], "instance_types": ["g7e.2xlarge"]}
     rows = (MARKET.instance_type == "g7e.2xlarge") & (MARKET.market == "spot")
