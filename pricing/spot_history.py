@@ -20,6 +20,11 @@ DAYS = 90.0
 KEYS = """SELECT k.id, s.cloud, s.region, k.zone, k.zone_id, k.instance_type, s.fetched_at
           FROM scopes s JOIN price_keys k ON k.scope_id = s.id
           WHERE s.market = 'spot' AND s.fetched_at IS NOT NULL"""
+BEFORE = """SELECT k.id, p.seen_at, p.usd_per_hour
+            FROM scopes s JOIN price_keys k ON k.scope_id = s.id JOIN prices p ON p.id = (
+                SELECT q.id FROM prices q WHERE q.key_id = k.id AND q.seen_at < :start
+                ORDER BY q.seen_at DESC, q.id DESC LIMIT 1)
+            WHERE s.market = 'spot' AND p.usd_per_hour IS NOT NULL"""
 STEPS = """SELECT p.key_id, p.seen_at, p.usd_per_hour
            FROM scopes s JOIN price_keys k ON k.scope_id = s.id JOIN prices p ON p.key_id = k.id
            WHERE s.market = 'spot' AND p.seen_at >= :start AND p.seen_at <= :now
@@ -47,18 +52,23 @@ SpotHistory = Mapping[Place, Steps]
 
 
 def spot_history(store: Store, *, now: datetime, days: float = DAYS) -> dict[Place, Steps]:
-    """What the store saw of spot prices in the last `days`, by place; fetches that found no change add no step."""
+    """What the store saw of spot prices in the last `days`, by place; fetches that found no change add no step.
+
+    A price that held when the window begins is a step at its beginning, unless nobody has looked since.
+    """
     start = (now - timedelta(days=days)).timestamp()
     with store.reading() as ask:
-        rows, keys = ask(STEPS, start=start, now=now.timestamp()), ask(KEYS)
+        rows, keys = [*ask(BEFORE, start=start), *ask(STEPS, start=start, now=now.timestamp())], ask(KEYS)
     if not rows:
         return {}
     table = np.array(rows, dtype=np.float64)  # what was not offered (NULL) becomes nan
+    table = table[np.argsort(table[:, 0], kind="stable")]  # of each key the step before comes first
+    table[:, 1] = np.maximum(table[:, 1], start)
     first = np.flatnonzero(np.diff(table[:, 0], prepend=np.nan) != 0)
     of_key = {int(table[at, 0]): (at, end) for at, end in zip(first, [*first[1:], len(table)], strict=True)}
     found: dict[Place, Steps] = {}
     for key, cloud, region, zone, zone_id, name, fetched in keys:
-        if key in of_key:
+        if key in of_key and fetched >= start:
             at, end = of_key[key]
             since, usd = table[at:end, 1], table[at:end, 2]
             until = max(min(now.timestamp(), float(fetched)), float(since[-1]))

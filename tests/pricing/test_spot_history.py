@@ -42,6 +42,16 @@ def test_what_is_older_than_the_window_is_left_out(store: Store) -> None:
     assert spot_history(store, now=NOW, days=1.0) == {}
 
 
+def test_a_price_that_held_before_the_window_holds_from_its_beginning(store: Store) -> None:
+    for hour, usd in ((-100, 9.0), (-50, 10.0), (-1, 12.0)):
+        store.switch(price_set({HERE: usd, "p4d.24xlarge@us-east-1b": 7.0}, market=Market.SPOT, at=hours(hour)))
+    found = spot_history(store, now=NOW, days=1.0)
+    moved, calm = (found["aws", "us-east-1", f"us-east-1{zone}", "p4d.24xlarge"] for zone in "ab")
+    assert moved.since.tolist() == [hours(-24).timestamp(), hours(-1).timestamp()]
+    assert moved.usd_per_hour.tolist() == [10.0, 12.0]
+    assert (calm.usd_per_hour.tolist(), calm.hours) == ([7.0], pytest.approx(23.0))
+
+
 def test_a_plan_follows_the_history_of_its_zone(estimator: Estimator, home: Path) -> None:
     store = Store(str(home / "prices.db"))
     for day in range(20):
