@@ -22,6 +22,7 @@ from estimator.planning.steps import Told
 from estimator.request.workload import Workload
 from estimator.sheets.answers import Market
 from pricing.market import Market as Kind
+from pricing.market import PriceState
 
 MOST_PLANS = 4000  # in all kept documents together; one has some 3 kB
 EXPLAINED_SECONDS = 60.0  # longest reuse of an explanation, whose words round ages to days
@@ -95,7 +96,8 @@ def aged(document: PlanDocument, now: datetime) -> PlanDocument:
     """The document with the ages of its prices counted to `now`."""
     plans = []
     for entry in document.plans:
-        seen = entry.price.observed_at
+        seen = now if entry.price.state is PriceState.OWN else entry.price.observed_at  # the customer says it now
         age = None if seen is None else max(0.0, (now - seen).total_seconds() / 3600.0)
-        plans.append(entry.model_copy(update={"price": entry.price.model_copy(update={"age_hours": age})}))
+        price = entry.price.model_copy(update={"observed_at": seen, "age_hours": age})
+        plans.append(entry.model_copy(update={"price": price}))
     return document.model_copy(update={"plans": plans})

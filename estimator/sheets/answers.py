@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from threading import Lock
 
+import numpy as np
+
 from benchmarks_db.errors import EstimatorError, NoFeasiblePlan, UnknownName, WorkloadError
 from estimator.planning.evidence import Measured
 from estimator.planning.planner import plan
@@ -22,7 +24,7 @@ from estimator.request.sections import split_gpu
 from estimator.request.workload import Workload, nested
 from estimator.sheets.values import CELL_VALUES, Value, values_of
 from estimator.terms import Verdict
-from pricing.offers import OfferTable
+from pricing.offers import OfferTable, PriceState
 from pricing.spot_history import SpotHistory
 
 MOST_KEPT = 8192
@@ -60,7 +62,9 @@ def price_state(offers: OfferTable) -> str:
     """A fingerprint of everything a plan reads of the offers: equal exactly when prices, dates and places are."""
     digest = hashlib.blake2b(digest_size=16)
     terms = (offers.list_usd_per_hour, offers.term_hours, offers.break_even_hours)
-    for array in (offers.usd_per_hour, offers.observed, offers.ranked, offers.type_index, *terms):
+    stated = offers.where("state", lambda state: state == PriceState.OWN)  # by the customer, now and ever anew
+    observed = np.where(stated, np.nan, offers.observed)
+    for array in (offers.usd_per_hour, observed, offers.ranked, offers.type_index, *terms):
         digest.update(array.tobytes())
     for name in sorted(offers.codes):
         digest.update(offers.codes[name].tobytes())
@@ -82,6 +86,10 @@ class Answer:
         if self.error is not None and self.values.get(name) is None:
             raise self.error
         seen = self.values.get("price_date")
+        if self.values.get("price_state") == PriceState.OWN:  # the customer says it now
+            seen = now
+        if name == "price_date":
+            return seen
         if name == "price_age_hours" and isinstance(seen, datetime):
             return max(0.0, (now - seen).total_seconds() / 3600.0)
         return self.values.get(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import xml.etree.ElementTree as Xml
 from dataclasses import replace
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode
@@ -17,7 +18,7 @@ from httpx import ASGITransport, AsyncClient, Response
 from api.app import create_app
 from api.settings import Settings
 from api.sheet_room import LOOK_AGAIN_SECONDS, SheetRoom, room_of
-from estimator.sheets.answers import asks_spot, market_at, question_of
+from estimator.sheets.answers import Answer, asks_spot, market_at, question_of
 from estimator.sheets.values import CELL_VALUES
 from pricing.offers import current_offers
 
@@ -64,6 +65,11 @@ def test_on_demand_and_cost_are_taken_where_nothing_else_is_said(client: TestCli
 def test_spot_plans_are_told_however_spot_is_written(market: str, spot: bool) -> None:
     question = question_of({**LORA, "market": market})
     assert asks_spot(question) is spot
+
+
+def test_the_price_of_an_own_machine_is_of_the_moment_however_long_its_answer_is_kept() -> None:
+    answer = Answer({"price_date": NOW - timedelta(hours=9), "price_state": "own"})
+    assert (answer.value("price_age_hours", NOW), answer.value("price_date", NOW)) == (0.0, NOW)
 
 
 def test_a_long_question_stays_within_the_address_that_excel_takes() -> None:

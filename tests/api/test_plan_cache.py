@@ -84,6 +84,20 @@ def test_a_negotiated_price_ends_on_its_day_though_nothing_was_fetched(tmp_path:
     assert before.price.usd_per_hour_instance == pytest.approx((after.price.usd_per_hour_instance or 0.0) / 2)
 
 
+def test_what_the_customer_pays_is_of_the_moment_and_kept_like_other_prices(tmp_path: Path, clock: Clock) -> None:
+    rule = "{name: quote, cloud: aws, region: us-east-1, instance_type: p5.48xlarge, usd_per_hour: 30}"
+    (tmp_path / "prices.yaml").write_text(f"prices: [{rule}]")
+    settings = Settings(data_dir=tmp_path, overrides=tmp_path / "prices.yaml", look_again_seconds=0)
+    plans = Plans(Prices(settings, clock), clock)
+    asked = LISTED.model_copy(update={"constraints": LISTED.constraints.model_copy(update={"gpus": ("H100:8",)})})
+    for hours in (0, 1):
+        price = plans.planned(asked, NOW + timedelta(hours=hours), silently).plans[0].price
+        assert (price.usd_per_hour, price.age_hours) == (30, 0)
+        assert price.observed_at == NOW + timedelta(hours=hours)
+        clock.now += 3600
+    assert len(plans._kept) == 1
+
+
 def test_an_explanation_is_reused_for_a_minute_and_figures_until_something_changes(
     tmp_path: Path, clock: Clock
 ) -> None:
