@@ -23,7 +23,11 @@ def measured_rows(workload: Workload, here: Settings) -> Rows:
     rows = kept_rows(here)
     for name in workload.measured:
         if not is_text(name):
-            rows += read_measured(Path(name).expanduser())[0]
+            file = Path(name).expanduser()
+            if not file.exists():
+                words = f"{name!r} is neither a file nor words such as '3100 tokens/s on 1xRTX-3090, micro-batch 4'"
+                raise WorkloadError(words, field="measured", value=name)
+            rows += read_measured(file)[0]
     return rows
 
 

@@ -118,14 +118,13 @@ def estimate(
 
 
 def _solved(workload: Workload, what: str, here: Settings, how: str, max_age: str | None, output: Path | None) -> int:
-    from benchmarks_db.errors import UnknownName
     from estimator.cli.measured import measured_rows
     from estimator.cli.prices_in_use import offers_in_use, spot_history_in_use
     from estimator.planning.solve import SolveFor, solve
 
     names = [name.value for name in SolveFor]
     if what.strip().casefold() not in names:
-        raise UnknownName("answer", what, names, field="--solve-for")
+        raise WorkloadError(f"{what!r} is not one of {', '.join(names)}", field="--solve-for", value=what)
     found = solve(
         workload,
         SolveFor(what.strip().casefold()),

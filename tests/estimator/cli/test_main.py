@@ -569,6 +569,20 @@ def test_prices_that_only_the_customer_knows_are_asked_for(capsys: pytest.Captur
     assert "--overrides FILE" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--solve-for", "speed"], "error: --solve-for: 'speed' is not one of tokens, deadline, budget, gpus, "),
+        (["--measured", "fast"], "error: measured: 'fast' is neither a file nor words such as '3100 tokens/s on "),
+    ],
+)
+def test_what_would_be_understood_is_named(
+    quiet: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    assert run(["plan", *SMALL, *words]) == 2
+    assert capsys.readouterr().err.startswith(message)
+
+
 @pytest.mark.parametrize("what", ["context", "model"])
 def test_inverse_questions_name_what_stops_them(what: str, capsys: pytest.CaptureFixture[str]) -> None:
     shown = output(capsys, "plan", *SMALL, "--solve-for", what, "--budget", "3", "--gpu", "L4", "--cloud", "aws")
