@@ -325,7 +325,7 @@ class _Writer:
         self.instance_types += self._store.put_instance_types(shapes, self._clock())
         self.interruptions += self._store.put_interruptions(facts)
         for fetched in sorted(sets, key=lambda s: (s.market != Market.ON_DEMAND, s.region)):
-            switch = self._store.switch(fetched, judge=self._judging)
+            switch = self._store.switch(fetched, judge=self._judging, now=self._clock())
             outcome, detail = switch.outcome, switch.detail
             if fetched.silent_zones and outcome in ("switched", "unchanged"):
                 outcome, detail = "partial", f"no answer for {', '.join(fetched.silent_zones)}"

@@ -197,11 +197,15 @@ class Store:
         fetched: PriceSet,
         *,
         judge: Callable[[PriceSet, LastGood, Mapping[PriceKey, float]], Verdict] | None = None,
+        now: datetime | None = None,
     ) -> Switch:
-        """Judge a fetched set and make it the current one, in one transaction."""
+        """Judge a fetched set and make it the current one, in one transaction; a newer one that is there stays.
+
+        With `now`, the present, one that is dated long after it (by a clock that ran ahead) does not.
+        """
         from pricing.store_writing import switch_set
 
-        return self.again(lambda: switch_set(self, fetched, judge))
+        return self.again(lambda: switch_set(self, fetched, judge, now))
 
     def repack(self) -> bool:
         """Pack the current set for fast reading, if a switch has outdated the last pack; call after a refresh."""

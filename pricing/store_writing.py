@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPIConnection
 
 CONNECT_SECONDS = 5  # for a PostgreSQL that does not answer
-FUTURE_SECONDS = 6 * 3600.0  # a set dated so far after the present fetch was fetched by a wrong clock
+FUTURE_SECONDS = 6 * 3600.0  # a set dated so far after the present was fetched by a wrong clock
 
 Judge = Callable[[PriceSet, LastGood, Mapping[PriceKey, float]], Verdict]
 
@@ -57,13 +57,13 @@ def _default_judge(fetched: PriceSet, last: LastGood, on_demand: Mapping[PriceKe
     return judge_set(fetched, last, on_demand=on_demand)
 
 
-def switch_set(store: Store, fetched: PriceSet, judge: Judge | None) -> Switch:
+def switch_set(store: Store, fetched: PriceSet, judge: Judge | None, now: datetime | None) -> Switch:
     """Judge and switch one set (see Store.switch)."""
     at = fetched.fetched_at.timestamp()
     with store.writing() as connection:
         scope = _locked_scope(connection, store.dialect, fetched.cloud, fetched.region, fetched.market)
         if scope["fetched_at"] is not None and scope["fetched_at"] > at:
-            if scope["fetched_at"] - at < FUTURE_SECONDS:
+            if now is None or scope["fetched_at"] - now.timestamp() < FUTURE_SECONDS:
                 return Switch("superseded", detail="a newer fetch is already current")
             _redate(connection, scope, at)
         current = _current(connection, scope["id"])

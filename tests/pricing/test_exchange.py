@@ -26,13 +26,14 @@ def exported(store: Store) -> dict[str, object]:
     return export_document(current_offers(now=NOW, store=store), store)
 
 
-def test_a_newer_set_here_is_not_replaced(store: Store, tmp_path: Path) -> None:
+@pytest.mark.parametrize("later", [1, 24 * 30])
+def test_a_newer_set_here_is_not_replaced(store: Store, tmp_path: Path, later: int) -> None:
     store.switch(price_set({"p5.48xlarge": 50.0}))
     document = exported(store)
     other = Store(str(tmp_path / "other.db"))
-    other.switch(price_set({"p5.48xlarge": 52.0}, at=hours(1)))
+    other.switch(price_set({"p5.48xlarge": 52.0}, at=hours(later)))
     assert [done.outcome for done in import_document(other, document)] == ["superseded"]
-    table, _ = other.current_table(now=hours(1), freshness=Freshness())
+    table, _ = other.current_table(now=hours(later), freshness=Freshness())
     assert table.offers()[0].price_usd_per_hour == 52.0
 
 

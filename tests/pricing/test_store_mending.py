@@ -121,7 +121,7 @@ def test_a_folder_that_cannot_be_written_is_said(path: Path, monkeypatch: pytest
 
 def test_a_set_dated_by_a_clock_that_ran_ahead_is_replaced_and_redated(store: Store) -> None:
     store.switch(price_set({"g5.xlarge": 1.0}, at=hours(24 * 365)))
-    done = store.switch(price_set({"g5.xlarge": 1.1}))
+    done = store.switch(price_set({"g5.xlarge": 1.1}), now=NOW)
     assert done.changed == 1
     (offer,) = store.current_table(now=NOW, freshness=FRESH)[0].offers()
     assert (offer.price_usd_per_hour, offer.observed_at) == (1.1, NOW)
