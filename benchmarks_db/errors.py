@@ -30,8 +30,11 @@ class WorkloadError(EstimatorError):
     """Bad input: a field or value of the request (or a file it names) cannot be used. CLI exit 2, HTTP 422."""
 
 
+FEW = 6  # names that a hint can list whole: clouds, markets
+
+
 class UnknownName(WorkloadError):  # noqa: N818  (reads as what happened)
-    """A name that no table knows: carries the nearest names that do exist.
+    """A name that no table knows: carries the nearest names that do exist, or all of them where they are few.
 
     `spellings` maps further spellings (lower case) to the names that a hint should print.
     """
@@ -50,6 +53,8 @@ class UnknownName(WorkloadError):  # noqa: N818  (reads as what happened)
         names = dict(spellings or {}) | {name.casefold(): name for name in known}
         close = get_close_matches(value.casefold(), names, n=6, cutoff=0.5)
         nearest = list(dict.fromkeys(names[key] for key in close))[:3]
+        if not nearest and len(every := dict.fromkeys(names.values())) <= FEW:
+            nearest = list(every)
         super().__init__(f"unknown {kind} {value!r}", field=field or kind, value=value, nearest=nearest)
 
 

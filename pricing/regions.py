@@ -82,7 +82,9 @@ def resolve_cloud(text: str, *, field: str = "cloud") -> str:
     plain = _plain(text)
     name = CLOUD_ALIASES.get(plain, plain)
     if name not in CLOUD_TITLES:
-        raise UnknownName("cloud", text, [*CLOUD_TITLES, *CLOUD_ALIASES], field=field)
+        error = UnknownName("cloud", text, [*CLOUD_TITLES, *CLOUD_ALIASES], field=field)
+        error.nearest = error.nearest or CLOUDS
+        raise error
     return name
 
 

@@ -44,7 +44,7 @@ def quantity(parse: Callable[[object], float], low: float, high: float, *, zero:
             raise refused(error.message, error.nearest) from None
         if number < low or (number == 0 and not zero):
             floor = "at least 0" if zero else "above 0" if low == 0 else f"at least {_plain(low)}"
-            raise refused(f"{said(value)} must be {floor}", (_plain(low or min(1.0, high)),))
+            raise refused(f"{said(value)} must be {floor}", (_plain(low if zero else low or min(1.0, high)),))
         if number > high <= 1:  # a share: 95 was meant as per cent
             meant = number / 100 if 1 < number <= high * 100 else high
             raise refused(f"{said(value)} must be at most {_plain(high)}", (_plain(meant),))

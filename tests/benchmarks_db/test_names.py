@@ -219,3 +219,10 @@ def test_a_vision_model_has_one_row_for_each_image_size() -> None:
 def test_a_decimal_size_never_loses_its_point(text: str) -> None:
     with pytest.raises(UnknownName):
         resolve_model(text)
+
+
+def test_where_few_names_are_known_a_hint_lists_them_all() -> None:
+    markets = ("on-demand", "spot", "reserved", "block", "own")
+    assert UnknownName("market", "foo", markets).nearest == markets
+    assert UnknownName("market", "spto", markets).nearest == ("spot",)
+    assert UnknownName("card", "foo", [f"bar{i}" for i in range(7)]).nearest == ()

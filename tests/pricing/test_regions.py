@@ -26,6 +26,8 @@ def test_clouds_go_by_their_usual_names(text: str, cloud: str) -> None:
 def test_an_unknown_cloud_or_region_names_the_nearest() -> None:
     with pytest.raises(UnknownName, match="did you mean azure"):
         resolve_cloud("azur")
+    with pytest.raises(UnknownName, match="did you mean aws or gcp or azure"):
+        resolve_cloud("ibm")
     with pytest.raises(UnknownName, match="us-east-1"):
         resolve_region("us-esat-1")
     with pytest.raises(UnknownName, match="unknown region"):

@@ -129,6 +129,11 @@ def test_a_wrong_flag_is_named_like_its_key(
     assert streams.out == ""
 
 
+def test_a_price_of_nothing_is_the_nearest_to_a_negative_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", *SMALL, "--own", "name=lab,gpu=T4,gpus_per_node=1,usd_per_hour=-1"]) == 2
+    assert "own.0.usd_per_hour: '-1' must be at least 0 (did you mean 0?)" in capsys.readouterr().err
+
+
 def test_flags_may_be_written_as_keys(quiet: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(output(capsys, "plan", *SMALL, "--max_nodes", "1", "--top", "1", "--format", "json"))["plans"]
 
