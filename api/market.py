@@ -21,11 +21,13 @@ from estimator.cli.settings import overrides_file
 from estimator.request.fields import Accelerators
 from estimator.sheets.answers import Market, market_at
 from pricing.market import Freshness, Offer
+from pricing.market import Market as Kind
 from pricing.offers import OfferTable, current_offers, listed, usable
 from pricing.sources.overrides import Overrides
 from pricing.store import Store
 
 if TYPE_CHECKING:
+    from estimator.request.workload import Workload
     from pricing.spot_history import SpotHistory
     from pricing.store_queries import Current
 
@@ -155,6 +157,10 @@ class Prices:
     def history(self, now: datetime) -> SpotHistory | None:
         """How spot prices moved, as far as the database knows; None without one."""
         return self._known.history(now)
+
+    def history_for(self, asked: Workload, now: datetime) -> SpotHistory | None:
+        """The same for estimates, which are of spot machines only where the request says so."""
+        return self.history(now) if Kind.SPOT in (asked.constraints.markets or ()) else None
 
     def measured(self, now: datetime) -> list[dict[str, str]]:
         """What `benchmarks add` has kept, on this computer and in the shared database."""

@@ -47,7 +47,8 @@ async def post_estimate(request: Request, asked: Asked, prices: Priced, now: Now
 
     def estimated(steps: Steps) -> EstimateDocument:
         offers = prices.table(now, asked.constraints.accelerators)
-        return estimate(asked, offers=offers, now=now, measured=prices.measured(now), told=steps)
+        history = prices.history_for(asked, now)
+        return estimate(asked, offers=offers, now=now, measured=prices.measured(now), told=steps, history=history)
 
     return await answered(request, heavy, estimated)
 

@@ -68,7 +68,8 @@ async def get_estimate_csv(request: Request, asked: Flat, bom: Bom, prices: Pric
 
     def estimated() -> EstimateDocument:
         offers = prices.table(now, asked.constraints.accelerators)
-        return estimate(asked, offers=offers, now=now, measured=prices.measured(now))
+        history = prices.history_for(asked, now)
+        return estimate(asked, offers=offers, now=now, measured=prices.measured(now), history=history)
 
     document = await heavy.run(estimated)
     return tagged(request, estimate_csv(document, bom=bom), "text/csv")

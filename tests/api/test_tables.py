@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import csv
 import io
+from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 
+from api.app import create_app
+from api.settings import Settings
 from estimator.flat import PLAN_CSV
 from estimator.sheets.tables import OFFER_COLUMNS
+from pricing.market import Market
+from pricing.store import Store
+from tests.api.conftest import NOW
+from tests.pricing.sets import price_set
 
 LORA = {"model": "llama3-8b", "method": "lora", "tokens": "50M"}
 
@@ -43,6 +51,20 @@ def test_a_comparison_is_in_the_order_asked_and_says_what_was_refused(client: Te
     (refused,) = rows(client.get("/v1/estimate.csv", params=tight).text)
     assert refused["error"]
     assert refused["cost_usd_p50"] == ""
+
+
+def test_an_estimate_on_spot_follows_the_history_of_its_zone_as_a_plan_does(tmp_path: Path) -> None:
+    store, place = Store(str(tmp_path / "prices.db")), "p4d.24xlarge@us-east-1a"
+    for day in range(20):
+        at = NOW - timedelta(days=20 - day)
+        store.switch(price_set({place: 5.0 * 1.05**day}, market=Market.SPOT, at=at))
+    client = TestClient(create_app(Settings(now=NOW, data_dir=tmp_path)))
+    limits = {"markets": ["spot"], "gpus": ["A100-40GB:8"], "regions": ["us-east-1"]}
+    (found,) = client.post("/v1/estimate", json={**LORA, "constraints": limits}).json()["estimates"]
+    assert found["price"]["path"]["observations"] == 20
+    flat = {**LORA, "market": "spot", "gpu": "A100-40GB:8", "region": "us-east-1"}
+    (row,) = rows(client.get("/v1/estimate.csv", params=flat).text)
+    assert float(row["cost_usd_p50"]) == found["cost_usd"]["p50"]
 
 
 def test_the_table_of_offers_is_whole(client: TestClient) -> None:
