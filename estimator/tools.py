@@ -13,10 +13,12 @@ from benchmarks_db.errors import EstimatorError, NoFeasiblePlan, WorkloadError
 from benchmarks_db.gpus import card_test
 from estimator.documents import EstimateDocument, Interval, PlanDocument, PriceDocument
 from estimator.planning.estimates import estimate
+from estimator.planning.evidence import Measured
 from estimator.planning.planner import plan
 from estimator.request.workload import Workload
 from pricing.market import Market, Offer, PriceState
 from pricing.offers import OfferTable, listed
+from pricing.spot_history import SpotHistory
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -31,6 +33,8 @@ MOST_OFFERS = 200
 Result = TypeVar("Result")
 OffersNow = Callable[[str], OfferTable]
 """What can be rented now, by kind of accelerators: `gpu` or `any`."""
+Beside = Callable[[Workload], tuple[Measured, SpotHistory | None]]
+"""What a request rests on besides: the user's own measurements, and how spot prices moved."""
 
 
 def _read(given: Any, read: ValidatorFunctionWrapHandler) -> Workload:
@@ -99,26 +103,38 @@ class Explanation(BaseModel):
     warnings: list[str]
 
 
-def server_of(offers_now: OffersNow, now: Callable[[], datetime]) -> MCPServer[Any]:
+def _nothing(_: Workload) -> tuple[Measured, SpotHistory | None]:
+    return (), None
+
+
+def server_of(offers_now: OffersNow, now: Callable[[], datetime], beside: Beside = _nothing) -> MCPServer[Any]:
     """A server with the four tools over this market; `run()` it on standard input and output."""
     from mcp.server import MCPServer
+
+    def asked(function: Callable[..., Result], request: Workload) -> Result:
+        def answer() -> Result:
+            offers = offers_now(_own_words(request).constraints.accelerators.value)
+            measured, history = beside(request)
+            return function(request, offers=offers, now=now(), measured=measured, history=history)
+
+        return _plainly(answer)
 
     server: MCPServer[Any] = MCPServer("gpu-cost-estimator", instructions=INSTRUCTIONS, log_level="WARNING")
 
     @server.tool(name="plan", structured_output=True)
     def plan_tool(request: Request) -> PlanDocument:
         """Rank every way to train this on the market; no plans and `binding` where nothing satisfies the limits."""
-        return _plainly(lambda: plan(_own_words(request), offers=offers_now(_kinds(request)), now=now()))
+        return asked(plan, request)
 
     @server.tool(name="estimate", structured_output=True)
     def estimate_tool(request: Request) -> EstimateDocument:
         """Time, memory and cost on each GPU of `constraints.gpus` (`H100:8`) and on each own machine."""
-        return _plainly(lambda: estimate(_own_words(request), offers=offers_now(_kinds(request)), now=now()))
+        return asked(estimate, request)
 
     @server.tool(name="explain", structured_output=True)
     def explain_tool(request: Request) -> Explanation:
         """Derive the best plan step by step: formulas with numbers, parts of time, cost and memory, measurements."""
-        return _plainly(lambda: explained(_own_words(request), offers_now(_kinds(request)), now()))
+        return asked(explained, request)
 
     @server.tool(name="offers", structured_output=True)
     def offers_tool(
@@ -136,10 +152,13 @@ def server_of(offers_now: OffersNow, now: Callable[[], datetime]) -> MCPServer[A
     return server
 
 
-def explained(request: Workload, offers: OfferTable, now: datetime) -> Explanation:
-    """The derivation of the best plan; NoFeasiblePlan names what stands in the way where there is none."""
+def explained(request: Workload, **market: Any) -> Explanation:
+    """The derivation of the best plan; NoFeasiblePlan names what stands in the way where there is none.
+
+    `market`: what `plan` takes beside the request.
+    """
     options = request.options.model_copy(update={"top": 1, "explain": True})
-    document = plan(request.model_copy(update={"options": options}), offers=offers, now=now)
+    document = plan(request.model_copy(update={"options": options}), **market)
     if not document.plans:
         words = "; ".join(document.hints) or "no plan satisfies the request"
         raise NoFeasiblePlan(words, field=document.binding)
@@ -182,10 +201,6 @@ def _own_words(request: Workload) -> Workload:
     if request.measured:
         raise WorkloadError("files are read on the command line only", field="measured")
     return request
-
-
-def _kinds(request: Workload) -> str:
-    return request.constraints.accelerators.value
 
 
 def _plainly(answer: Callable[[], Result]) -> Result:

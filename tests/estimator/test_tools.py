@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from benchmarks_db.contribute import add
+
 mcp = pytest.importorskip("mcp", reason="needs the extra `mcp`")
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,7 +22,12 @@ LORA = {"model": "llama3-8b", "method": "lora", "tokens": "50M", "constraints": 
 def conversation(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """One conversation with a real process: what was listed, and the answer to each call."""
     folder = tmp_path_factory.mktemp("assistant")
+    (folder / "mine.csv").write_text(
+        "model,gpu,gpus,throughput,unit,precision,micro_batch\nvgg16,T4,1,60,samples/s,fp16,32\n"
+    )
+    add(folder / "mine.csv", folder)
     calls: dict[str, tuple[str, dict[str, Any]]] = {
+        "measured": ("estimate", {"request": {"model": "vgg16", "images": "50k", "constraints": {"gpus": ["T4"]}}}),
         "plan": ("plan", {"request": LORA | {"options": {"top": 2}}}),
         "estimate": ("estimate", {"request": {"model": "resnet50", "images": "50k", "constraints": {"gpus": ["T4"]}}}),
         "explain": ("explain", {"request": LORA}),
@@ -63,6 +70,11 @@ def document(answer: Any) -> dict[str, Any]:
 def refusal(answer: Any) -> str:
     assert answer.is_error
     return " ".join(part.text for part in answer.content)
+
+
+def test_the_users_own_measurements_weigh_here_too(conversation: dict[str, Any]) -> None:
+    (found,) = document(conversation["measured"])["estimates"]
+    assert found["evidence"]["kind"] == "own"
 
 
 def test_four_tools_say_what_they_take_and_what_they_give(conversation: dict[str, Any]) -> None:
