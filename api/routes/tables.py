@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import Field
 
-from api.deps import Heavy, Now, Priced
+from api.deps import Heavy, Now, Priced, bounded
 from api.pages import matching
 from api.routes.catalogue import OfferQuery
 from api.routes.cells import KEYS, Responses, flat_of, parameters, tagged
@@ -34,7 +34,7 @@ def _bom(request: Request) -> bool:
 def _asked(request: Request) -> Workload:
     flat = flat_of(request, "bom")
     without_files(flat)
-    return Workload.from_flat(flat)
+    return bounded(Workload.from_flat(flat))
 
 
 Bom = Annotated[bool, Depends(_bom)]

@@ -67,6 +67,21 @@ def test_an_estimate_on_spot_follows_the_history_of_its_zone_as_a_plan_does(tmp_
     assert float(row["cost_usd_p50"]) == found["cost_usd"]["p50"]
 
 
+@pytest.mark.parametrize(
+    ("path", "asked", "field"),
+    [
+        ("/v1/estimate.csv", {"gpu": ",".join(["T4:1"] * 101)}, "constraints.gpus"),
+        ("/v1/plan.csv", {"top": "1001"}, "options.top"),
+    ],
+)
+def test_a_table_asks_for_no_more_than_a_document_may(
+    client: TestClient, path: str, asked: dict[str, str], field: str
+) -> None:
+    answer = client.get(path, params={**LORA, **asked})
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == field
+
+
 def test_the_table_of_offers_is_whole(client: TestClient) -> None:
     found = rows(client.get("/v1/offers.csv", params={"cloud": "aws"}).text)
     listing = client.get("/v1/offers", params={"cloud": "aws"}).json()
