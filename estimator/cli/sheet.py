@@ -49,6 +49,7 @@ def fill(
     Columns, formats, formulas, comments and other sheets stay as they are. A row that cannot be planned says why in
     its column `error`; the exit code is still 0, and the count is on standard error.
     """
+    from estimator.cli.measured import kept_rows
     from estimator.cli.offers import date_of, offers_of
     from estimator.sheets.answers import Answers, market_at
     from estimator.sheets.columns import mapping_of
@@ -59,7 +60,7 @@ def fill(
     here = surroundings(offline=offline, overrides=overrides)
     now = date_of(as_of, "--as-of") if as_of else here.now
     offers = offers_of(here, as_of=now if as_of else None, max_age=max_age)
-    market = market_at(offers, now).with_past(_history(here, now), _measured(here.data_dir))
+    market = market_at(offers, now).with_past(_history(here, now), kept_rows(here))
     filler = RowFiller(market, Answers(), progress=_progress())
     options = FillOptions(sheet=sheet, header_row=header_row, mapping=mapping_of(map or ()))
     report = fill_file(source, output, options, filler)
@@ -98,14 +99,6 @@ def _history(here: Settings, now: datetime) -> SpotHistory | None:
     from pricing.spot_history import spot_history
 
     return spot_history(store, now=now)
-
-
-def _measured(folder: Path) -> list[dict[str, str]]:
-    if not (folder / "measurements.csv").exists():
-        return []
-    from benchmarks_db.contribute import own_rows
-
-    return own_rows(folder)
 
 
 def _progress() -> Callable[[int], None]:

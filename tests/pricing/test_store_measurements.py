@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from benchmarks_db.contribute import OWN_FILE, add, read_measurements
 from benchmarks_db.errors import WorkloadError
 from pricing.store import Store
 from pricing.store_measurements import add_measurements, kept_measurements, measurements_of, remove_measurement
+from tests.pricing.conftest import Estimator
 from tests.pricing.sets import NOW, hours
 
 ROWS = "model,gpu,throughput,unit,seq_len\nllama3-8b,H100:8,60000,tokens/s,4096\nresnet50,A100-40GB,2500,samples/s,\n"
@@ -55,3 +57,15 @@ def test_the_file_of_this_computer_and_the_database_count_together(
     (folder / OWN_FILE).write_text("model,gpu\x00")
     with pytest.raises(WorkloadError, match=r"measurements\.csv"):
         kept_measurements(folder, store)
+
+
+def test_a_sheet_that_is_filled_leans_on_what_the_team_has_measured(
+    estimator: Estimator, rows: list[dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_measurements(Store(str(tmp_path / "team.db")), rows, now=NOW)
+    monkeypatch.setenv("ESTIMATOR_DATABASE_URL", f"sqlite:///{tmp_path}/team.db")
+    (tmp_path / "asked.csv").write_text("model,images,gpu\nresnet50,50k,A100-40GB:1\n")
+    code, _, told = estimator("sheet", "fill", str(tmp_path / "asked.csv"), "-o", str(tmp_path / "filled.csv"))
+    assert code == 0, told
+    (row,) = csv.DictReader((tmp_path / "filled.csv").read_text().splitlines())
+    assert row["evidence"] == "own"
