@@ -14,7 +14,7 @@ import pytest
 
 from tests.operations.servers import Server, serving, total
 
-BATCH = {"workloads": [{"model": "llama3-8b", "tokens": "50M", "method": "lora"}] * 6}
+BATCH = {"workloads": [{"model": "llama3-8b", "tokens": f"{50 + n}M", "method": "lora"} for n in range(12)]}
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def test_a_request_under_way_ends_before_the_server_does_and_the_log_is_objects_
         asking = threading.Thread(target=ask)
         asking.start()
         while total(server.url, "estimator_planner_running") < 1:
-            time.sleep(0.02)
+            assert asking.is_alive(), "the batch was over before it was seen"
         assert server.stop() == 0
         asking.join()
         assert answers[0].status_code == 200
