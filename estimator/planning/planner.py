@@ -298,7 +298,7 @@ def policies_of(job: Job, ways: Ways, shown: Ints) -> list[PolicyDocument]:
         cases["on-demand"] = replace(one, hazards=calm, usd_per_hour=one.fallback_usd_per_hour, price=sure)
     documents = []
     for name, plain in cases.items():
-        found = outcome_of(plain, deadline=limits.deadline, budget=limits.budget, paths=1024)
+        found = outcome_of(plain, deadline=limits.deadline, budget=limits.budget)
         chance = float(found.meets_deadline[0])
         documents.append(
             PolicyDocument(

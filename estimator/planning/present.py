@@ -305,9 +305,10 @@ def cautions(job: Job, ways: Ways, row: int, offer: Offer, price: PriceDocument)
         notes.append(f"own.network_gbps is not stated: {gbit:.0f} Gbit/s a node assumed, as clouds give this GPU")
     if offer.market is Market.SPOT:
         hazard = ways.plain.hazards
+        machines = 1.0 if job.workload.spot.elastic else float(ways.nodes[row])  # in a gang each one stops the job
         notes.append(
-            f"spot: {hazard.low[row]:.2g} to {hazard.high[row]:.2g} interruptions an hour, as sources disagree; "
-            "the search for capacity at the start is not counted"
+            f"spot: sources disagree on interruptions, from {hazard.low[row]:.2g} an hour of the whole job to "
+            f"{hazard.high[row] / machines:.2g} an hour of each machine; the search for capacity at the start is not counted"
         )
         notes.append(_price_words(ways, row))
         if lone := _lone_price(ways, row):
