@@ -17,7 +17,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from benchmarks_db.errors import EstimatorError, PricesUnavailable, UnknownName
+from benchmarks_db.errors import EstimatorError, NoFeasiblePlan, PricesUnavailable, UnknownName
 from pricing.store_errors import StoreError
 
 log = logging.getLogger("estimator.api")
@@ -152,12 +152,17 @@ def problem_of_domain(error: EstimatorError, path: str) -> Problem:
         for one in getattr(error, "errors", (error,))[:MOST_ERRORS]  # a request has several, everything else one
     ]
     if isinstance(error, PricesUnavailable):
-        return problem_of(503, "prices-unavailable", str(error), path, named)
+        return problem_of(503, kind_of(error), str(error), path, named)
     if isinstance(error, StoreError):
         log.error("%s", error)
         return problem_of(503, "database", "the database cannot be used now; the log says more", path)
-    kind = "unknown-name" if isinstance(error, UnknownName) else "bad-input"
-    return problem_of(422, kind, str(error), path, named)
+    return problem_of(422, kind_of(error), str(error), path, named)
+
+
+def kind_of(error: EstimatorError) -> str:
+    """The kind of a failure in one word, as in the type of a problem document."""
+    kinds = ((UnknownName, "unknown-name"), (PricesUnavailable, "prices-unavailable"), (NoFeasiblePlan, "no-plan"))
+    return next((word for kind, word in kinds if isinstance(error, kind)), "bad-input")
 
 
 def _nearest(request: Request, error: Mapping[str, Any]) -> list[str]:

@@ -13,8 +13,9 @@ from fastapi import APIRouter, Request, Response
 from api.cell_errors import is_strict
 from api.deps import Now, Priced
 from api.market import Prices
+from api.problems import kind_of
 from api.sheet_room import room_of
-from benchmarks_db.errors import EstimatorError, NoFeasiblePlan, PricesUnavailable, UnknownName
+from benchmarks_db.errors import EstimatorError, UnknownName
 from estimator.sheets.answers import Answer, question_of, value_named
 from estimator.sheets.cells import cell_text, cell_xml, error_text, xml_of
 from estimator.sheets.values import CELL_VALUES
@@ -111,9 +112,3 @@ def tagged(request: Request, body: str, media: str, headers: dict[str, str] | No
     if tag in known or "*" in known:
         return Response(status_code=304, headers=kept)
     return Response(body, media_type=media, headers=kept)
-
-
-def kind_of(error: EstimatorError) -> str:
-    """The kind of a failure in one word, as in the type of a problem document."""
-    kinds = ((UnknownName, "unknown-name"), (PricesUnavailable, "prices-unavailable"), (NoFeasiblePlan, "no-plan"))
-    return next((word for kind, word in kinds if isinstance(error, kind)), "bad-input")

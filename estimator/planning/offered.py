@@ -72,7 +72,7 @@ def offered(table: OfferTable, constraints: Constraints, gpus: GpuFilter) -> Off
     own = table.where("market", lambda market: market == Market.OWN)
     if constraints.clouds is not None:
         clouds = {resolve_cloud(name, field="constraints.clouds") for name in constraints.clouds}
-        tests.append(("cloud", table.where("cloud", lambda cloud: cloud in clouds)))
+        tests.append(("cloud", own | table.where("cloud", lambda cloud: cloud in clouds)))
     if constraints.regions is not None:
         tests.append(("region", own | _in_regions(table, constraints.regions)))
     if constraints.zones is not None:

@@ -36,6 +36,7 @@ from pricing.interruptions import interruption
 from pricing.offers import Market, Offer, PriceState
 
 TERMS = ("compute", "memory", "launch", "communication", "pipeline", "input")
+ROUNDING = 1e-12  # share of a sum below which a part is what rounding left
 OLD_PRICE_DAYS = 45
 LONG_DAYS = 90
 LONE_PRICE = 0.5  # of the median elsewhere: a spot price this low is one place's moment, not what the machine costs
@@ -158,7 +159,7 @@ def hours_parts(job: Job, ways: Ways, row: int) -> dict[str, float]:
         return {name: hours * total / whole for name, hours in parts.items()}
     lost, share = min(total - whole, float(outcome.lost[row])), float(ways.plain.hazards.spot_share[row])
     rest = {"failures": lost * (1.0 - share), "interruptions": lost * share, "spread": total - whole - lost}
-    return parts | {name: hours for name, hours in rest.items() if hours > 0}
+    return parts | {name: hours for name, hours in rest.items() if hours > ROUNDING * total}
 
 
 def cost_parts(job: Job, ways: Ways, row: int, total: float) -> dict[str, float]:
@@ -308,7 +309,8 @@ def cautions(job: Job, ways: Ways, row: int, offer: Offer, price: PriceDocument)
         machines = 1.0 if job.workload.spot.elastic else float(ways.nodes[row])  # in a gang each one stops the job
         notes.append(
             f"spot: sources disagree on interruptions, from {hazard.low[row]:.2g} an hour of the whole job to "
-            f"{hazard.high[row] / machines:.2g} an hour of each machine; the search for capacity at the start is not counted"
+            f"{hazard.high[row] / machines:.2g} an hour of each machine; "
+            "the search for capacity at the start is not counted"
         )
         notes.append(_price_words(ways, row))
         if lone := _lone_price(ways, row):

@@ -232,3 +232,9 @@ def test_a_changed_price_shows_once_the_market_is_looked_at_again(settings: Sett
     assert hourly() == first
     clock[0] = LOOK_AGAIN_SECONDS + 0.01
     assert hourly() == pytest.approx(2 * first)
+
+
+def test_a_cell_without_a_plan_has_one_name_for_it_strict_or_not(client: TestClient) -> None:
+    asked = {**LORA, "budget": "0.0001"}
+    assert client.get("/v1/cell", params=asked).headers["x-error-type"] == "no-plan"
+    assert client.get("/v1/cell", params={**asked, "strict": "1"}).json()["type"].endswith("no-plan")

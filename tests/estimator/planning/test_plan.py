@@ -16,6 +16,7 @@ from benchmarks_db.errors import PricesUnavailable, UnknownName
 from estimator import Workload, plan
 from estimator.documents import PlanDocument
 from estimator.planning.fronts import pareto_front
+from pricing.market import Market
 from pricing.offers import OfferTable, current_offers
 
 NOW = datetime(2026, 9, 1, tzinfo=UTC)
@@ -85,6 +86,13 @@ def test_filters_keep_only_what_was_asked_for() -> None:
         assert p.region.startswith("us-")
         assert p.market == "on-demand"
         assert p.gpu == "A10G" or (p.gpu == "L40S" and p.gpus == 4)
+
+
+def test_own_machines_stand_beside_the_clouds_that_are_named() -> None:
+    own = [{"name": "lab", "gpu": "RTX-3090", "gpus_per_node": 8, "nodes": 1, "usd_per_hour": 0.0}]
+    plans = planned(own=own, constraints={"clouds": ["aws"]}).plans
+    assert plans[0].market is Market.OWN
+    assert {plan.cloud for plan in plans[1:]} == {"aws"}
 
 
 @pytest.mark.parametrize(

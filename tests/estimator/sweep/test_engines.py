@@ -69,9 +69,9 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]
     processes += [started("worker", *worker) for _ in range(2)]
     try:
         until = time.monotonic() + 60
-        while not file.exists() and time.monotonic() < until:
+        while not (written := file.read_text() if file.exists() else "").endswith("}") and time.monotonic() < until:
             time.sleep(0.05)
-        yield json.loads(file.read_text())["address"], processes[1:]
+        yield json.loads(written)["address"], processes[1:]
     finally:
         for process in processes:
             process.kill()
