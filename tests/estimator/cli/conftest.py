@@ -8,10 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from estimator.cli.main import run as run_here
+
 ROOT = Path(__file__).parents[3]
 NOW = "2026-11-30T12:00:00Z"
 
+SMALL = ["--model", "gpt2-124m", "--tokens", "10M", "--seq-len", "1024"]
+
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def output(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    """What the command line prints, run inside this process."""
+    assert run_here(list(words)) == code
+    return capsys.readouterr().out
 
 
 @pytest.fixture
