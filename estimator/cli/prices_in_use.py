@@ -72,11 +72,14 @@ def offers_in_use(workload: Workload, here: Settings, max_age: str | None) -> Of
 def spot_history_in_use(workload: Workload, here: Settings) -> SpotHistory | None:
     """How spot prices moved, as far as the price database knows; None without one, or where no spot plan is wanted."""
     markets = workload.constraints.markets
-    if markets is not None and "spot" not in markets:
-        return None
+    return None if markets is not None and "spot" not in markets else spot_history_at(here, here.now)
+
+
+def spot_history_at(here: Settings, now: datetime) -> SpotHistory | None:
+    """How spot prices had moved by `now`, as far as the price database knows; None without one."""
     store = store_to_read(here)
     if store is None:
         return None
     from pricing.spot_history import spot_history
 
-    return spot_history(store, now=here.now)
+    return spot_history(store, now=now)

@@ -6,19 +6,13 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from estimator.cli.errors import note
 from estimator.cli.flags import MaxAgeOption, OfflineOption, OverridesOption, surroundings
 from estimator.cli.offers import AsOfOption
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from estimator.cli.settings import Settings
-    from pricing.spot_history import SpotHistory
 
 app = typer.Typer(help="Fill a spreadsheet with plans, or start one.", no_args_is_help=True)
 
@@ -51,6 +45,7 @@ def fill(
     """
     from estimator.cli.measured import kept_rows
     from estimator.cli.offers import date_of, offers_of
+    from estimator.cli.prices_in_use import spot_history_at
     from estimator.sheets.answers import Answers, market_at
     from estimator.sheets.columns import mapping_of
     from estimator.sheets.fill import fill_file
@@ -60,7 +55,7 @@ def fill(
     here = surroundings(offline=offline, overrides=overrides)
     now = date_of(as_of, "--as-of") if as_of else here.now
     offers = offers_of(here, as_of=now if as_of else None, max_age=max_age)
-    market = market_at(offers, now).with_past(_history(here, now), kept_rows(here))
+    market = market_at(offers, now).with_past(spot_history_at(here, now), kept_rows(here))
     filler = RowFiller(market, Answers(), progress=_progress())
     options = FillOptions(sheet=sheet, header_row=header_row, mapping=mapping_of(map or ()))
     report = fill_file(source, output, options, filler)
@@ -87,18 +82,6 @@ def template(
         )
     write_bytes(output, template_workbook())
     note(f"written: {output}; fill it in, then: estimator sheet fill {output} -o {output}")
-
-
-def _history(here: Settings, now: datetime) -> SpotHistory | None:
-    """How spot prices moved, as far as the price database knows."""
-    from estimator.cli.prices_in_use import store_to_read
-
-    store = store_to_read(here)
-    if store is None:
-        return None
-    from pricing.spot_history import spot_history
-
-    return spot_history(store, now=now)
 
 
 def _progress() -> Callable[[int], None]:
