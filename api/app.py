@@ -34,6 +34,7 @@ from api.shared import shared_of
 from api.tracing import Traced, tracing_of
 from api.warmup import warm
 from benchmarks_db.errors import EstimatorError
+from pricing.refresh_reach import Reach
 from pricing.store import Store
 
 DESCRIPTION = "Train this model on this data: on which cloud GPUs, how long, how much, does it fit, how sure, and why?"
@@ -92,7 +93,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.prices = Prices(configured)
     app.state.listings = Listings()
     app.state.plans = Plans(app.state.prices)
-    app.state.market_metrics = MarketMetrics(app.state.prices, configured.clock)
+    app.state.market_metrics = MarketMetrics(app.state.prices, configured.clock, Reach.of(configured.clouds))
     app.state.shared = shared_of(configured.redis_url.get_secret_value() if configured.redis_url else None)
     app.state.tracing = tracing_of(configured.tracing)
     app.state.planners = Planners(

@@ -20,8 +20,10 @@ from benchmarks_db.errors import EstimatorError
 from estimator.performance.constants import committed_fingerprint
 from estimator.request.fields import Accelerators
 from pricing.offers import OfferTable
+from pricing.refresh_reach import Reach
 from pricing.snapshot import snapshot_table
 from pricing.store import Store, StoreError
+from pricing.store_leader import last_run_of
 
 SECONDS = 5.0  # several monitors do not each ask the database
 
@@ -33,7 +35,7 @@ DESCRIBED: dict[str, tuple[tuple[str, ...], str]] = {
     "estimator_price_scopes": (PLACE, "Regions that were ever fetched."),
     "estimator_price_scopes_failing": (PLACE, "Regions whose last fetch went wrong."),
     "estimator_quarantined_prices": (("cloud", "reason"), "Fetched prices that were not believed, still open."),
-    "estimator_refresh_last_run_timestamp_seconds": ((), "When the last refresh ended, whoever made it."),
+    "estimator_refresh_last_run_timestamp_seconds": ((), "When the last refresh of all ended, whoever made it."),
     "estimator_refresh_last_duration_seconds": ((), "How long the last refresh took."),
     "estimator_refresh_last_outcomes": (("cloud", "outcome"), "What became of the regions in the last refresh."),
     "estimator_model_info": (
@@ -45,8 +47,9 @@ DESCRIBED: dict[str, tuple[tuple[str, ...], str]] = {
 class MarketMetrics:
     """The metrics of one server's prices, worked out anew every few seconds at most."""
 
-    def __init__(self, prices: Prices, now: Callable[[], datetime]) -> None:
+    def __init__(self, prices: Prices, now: Callable[[], datetime], reach: Reach = Reach()) -> None:
         self._prices = prices
+        self._reach = reach
         self._now = now
         self._lock = Lock()
         self._until = 0.0
@@ -66,7 +69,7 @@ class MarketMetrics:
             yield from offer_metrics(self._prices.table(now, Accelerators.ANY), now)
             store = self._prices.store
             if store is not None:
-                yield from store_metrics(store)
+                yield from store_metrics(store, self._reach)
         except (EstimatorError, StoreError):
             return  # estimator_dependency_up and the log say so
 
@@ -98,8 +101,8 @@ def offer_metrics(table: OfferTable, now: datetime) -> Iterator[Metric]:
     yield from (newest, oldest, count)
 
 
-def store_metrics(store: Store) -> Iterator[Metric]:
-    """What the database knows of refreshes and doubts."""
+def store_metrics(store: Store, reach: Reach = Reach()) -> Iterator[Metric]:
+    """What the database knows of refreshes that asked for so much, and of doubts."""
     scopes, failing = _gauge("estimator_price_scopes"), _gauge("estimator_price_scopes_failing")
     every, wrong = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     for scope in store.scopes():
@@ -112,7 +115,7 @@ def store_metrics(store: Store) -> Iterator[Metric]:
     for (cloud, reason), many in store.doubts().items():
         doubts.add_metric((cloud, reason), many)
     yield from (scopes, failing, doubts)
-    last = store.last_run()
+    last = last_run_of(store, reach)
     if last is not None:
         yield from _run_metrics(*last)
 

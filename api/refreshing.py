@@ -19,6 +19,7 @@ from threading import Event, Thread
 from api import metrics
 from api.settings import Settings
 from benchmarks_db.errors import EstimatorError
+from pricing.refresh_reach import Reach
 from pricing.store import Store
 from pricing.store_leader import is_due, leadership
 
@@ -27,6 +28,8 @@ LOOKS = 10.0  # times that are looked at within one interval
 SOONEST, LATEST = 1.0, 60.0  # seconds between two looks
 LEFT_OUT = 75  # EX_TEMPFAIL of sysexits.h: another process fetches, or has just done so
 RESULTS = {0: "done", 1: "partly"}
+FAILED = 2
+FETCH_SECONDS = 1500  # the command ends itself before, unless it cannot
 
 
 class Refresher:
@@ -41,6 +44,7 @@ class Refresher:
         self._settings = settings
         self._store = Store(settings.store_url)
         self._every = timedelta(minutes=settings.refresh_minutes)
+        self._reach = Reach.of(settings.clouds)
         self._fetch = fetch or self._fetched
         self._draw = draw
         self._stopped = Event()
@@ -66,7 +70,7 @@ class Refresher:
     def look(self, now: datetime) -> None:
         """Fetch if it is time and nobody else does; never raises."""
         try:
-            if not is_due(self._store, now, self._every * self._draw(0.95, 1.05)):
+            if not is_due(self._store, now, self._every * self._draw(0.95, 1.05), self._reach):
                 return
             with leadership(self._store) as free:  # whoever fetches holds it: no process is begun for nothing
                 if not free:
@@ -89,16 +93,19 @@ class Refresher:
         """Run the command that fetches; its exit code."""
         settings = self._settings
         minutes = f"{settings.refresh_minutes * 0.9:g}m"
-        clouds = [
-            part for name in settings.refresh_clouds.split(",") if name.strip() for part in ("--cloud", name.strip())
-        ]
+        clouds = [part for name in settings.clouds for part in ("--cloud", name)]
         command = [sys.executable, "-m", "estimator", "prices", "refresh", "--if-due", minutes, *clouds]
         told = {"ESTIMATOR_DATABASE_URL": settings.database_url, "ESTIMATOR_DATA_DIR": str(settings.folder),
                 "ESTIMATOR_NOW": settings.now.isoformat() if settings.now else None}  # fmt: skip
         here = {**os.environ, **{name: value for name, value in told.items() if value}}
-        done = subprocess.run(
-            command, env=here, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False
-        )
+        try:
+            done = subprocess.run(
+                command, env=here, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                check=False, timeout=FETCH_SECONDS,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            log.error("the refresh was ended after %d s", FETCH_SECONDS)
+            return FAILED
         for line in done.stderr.decode("utf-8", "replace").splitlines()[-20:]:
             log.info("%s", line)
         return done.returncode

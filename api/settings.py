@@ -19,8 +19,10 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from benchmarks_db.errors import WorkloadError
+from pricing.regions import resolve_cloud
 
 FILE = "ESTIMATOR_SETTINGS_FILE"
+CLOUDS = "ESTIMATOR_REFRESH_CLOUDS"
 FLAGS = "ESTIMATOR_SERVE_FLAGS"  # written by `estimator serve` for its own workers: what was said on the command line
 
 
@@ -87,6 +89,16 @@ class Settings(BaseSettings):
     @classmethod
     def _utc(cls, moment: datetime | None) -> datetime | None:
         return moment if moment is None or moment.tzinfo else moment.replace(tzinfo=UTC)
+
+    @field_validator("refresh_clouds")
+    @classmethod
+    def _known(cls, names: str) -> str:
+        return ",".join(resolve_cloud(name.strip(), field=CLOUDS) for name in names.split(",") if name.strip())
+
+    @property
+    def clouds(self) -> tuple[str, ...]:
+        """`refresh_clouds` one by one, in their canonical names."""
+        return tuple(filter(None, self.refresh_clouds.split(",")))
 
     @property
     def store_url(self) -> str:

@@ -20,6 +20,7 @@ from functools import partial
 from pricing.instances import InstanceType
 from pricing.offers import Market
 from pricing.quality import LastGood, Limits, PriceKey, Verdict, judge
+from pricing.refresh_reach import LIVE_SOURCES, Reach
 from pricing.regions import NEOCLOUDS
 from pricing.sources.base import (
     Failure,
@@ -35,11 +36,11 @@ from pricing.sources.base import (
 )
 from pricing.store import Store, Switch
 
-LIVE_SOURCES = ("gcp", "aws", "azure")  # the longest single scope first
 EXTRAS = {"boto3": "aws", "botocore": "aws", "google": "gcp"}
 NEOCLOUD_SOURCE = "gpuhunt"  # asked only for clouds that are named
 QUIET = (FailureReason.NOT_CONFIGURED, FailureReason.REGION_OFF)  # told, but nothing went wrong
 HANG_FACTOR = 1.5  # a scope that overstays its own deadline by this is given up
+LIMIT_S = 1200.0  # a whole refresh; one of all clouds takes half a minute
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,7 @@ class Summary:
     interruptions: int = 0
     seconds: float = 0.0
     asked_by_name: frozenset[str] = field(default_factory=frozenset)  # clouds
+    reach: Reach = field(default_factory=Reach)
 
     def count(self, *names: str) -> int:
         """How many outcomes have one of the names."""
@@ -110,6 +112,7 @@ class Summary:
             "finished": iso(self.finished),
             "seconds": round(self.seconds, 3),
             "exit_code": self.exit_code,
+            "asked": self.reach.document(),
             "instance_types": self.instance_types,
             "interruptions": self.interruptions,
             "counts": {cloud: dict(counts) for cloud, counts in sorted(self.by_cloud().items())},
@@ -146,6 +149,7 @@ def refresh(
     workers: int = 10,
     on_progress: Progress | None = None,
     counted: bool = True,
+    limit_s: float = LIMIT_S,
 ) -> Summary:
     """Fetch what is wanted of the clouds (empty = all) into the store; never raises for what a source does.
 
@@ -165,7 +169,7 @@ def refresh(
     judging = partial(_judge, limits=limits, accept_suspect=accept_suspect)
     writer = _Writer(store, wanted, judging, settings.clock, outcomes)
     with store.engine().connect():  # held open: whoever closes an SQLite file last writes its log into it
-        for done, (scope, results) in enumerate(_fetched(jobs, settings, workers), start=1):
+        for done, (scope, results) in enumerate(_fetched(jobs, settings, workers, clock + limit_s), start=1):
             writer.take(scope, results)
             if on_progress:
                 on_progress(done, len(jobs), scope.name)
@@ -178,6 +182,7 @@ def refresh(
         writer.interruptions,
         time.monotonic() - clock,
         frozenset(clouds),
+        Reach.of(clouds, wanted),
     )
     if counted:
         store.record_run(summary.started, summary.finished, summary.document(whole=False))
@@ -232,17 +237,20 @@ def _internal(scope: Scope, error: BaseException) -> Failure:
 
 
 def _fetched(
-    jobs: Sequence[tuple[Source, Scope]], settings: SourceSettings, workers: int
+    jobs: Sequence[tuple[Source, Scope]], settings: SourceSettings, workers: int, until: float
 ) -> list[tuple[Scope, list[Fetched]]] | _Results:
-    """What each scope yields, in the order in which they end."""
-    return _Results(jobs, settings, workers) if jobs else []
+    """What each scope yields, in the order in which they end; at `until` (monotonic seconds) all have ended."""
+    return _Results(jobs, settings, workers, until) if jobs else []
 
 
 class _Results:
     """Runs scopes on daemon threads, so that one that hangs for ever holds back neither the others nor the exit."""
 
-    def __init__(self, jobs: Sequence[tuple[Source, Scope]], settings: SourceSettings, workers: int) -> None:
+    def __init__(
+        self, jobs: Sequence[tuple[Source, Scope]], settings: SourceSettings, workers: int, until: float
+    ) -> None:
         self._settings = settings
+        self._until = until
         self._todo: queue.SimpleQueue[tuple[int, Source, Scope]] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[tuple[int, list[Fetched]]] = queue.SimpleQueue()
         self._begun: dict[int, float] = {}
@@ -282,16 +290,22 @@ class _Results:
                 n, results = self._done.get(timeout=0.2)
             except queue.Empty:
                 now = time.monotonic()
+                if now >= self._until:
+                    return self._given_up(next(iter(self._open)), "no answer when the refresh had to end")
                 late = next((m for m in self._open if now - self._begun.get(m, now) > limit), None)
                 if late is None:
                     continue
                 self._start_worker()  # in place of the one that hangs
-                scope = self._open.pop(late)
-                detail = f"no answer {limit:.0f} s after it was asked"
-                return scope, [Failure(scope.cloud, scope.region, None, FailureReason.TIMEOUT, detail, scope.cloud)]
+                return self._given_up(late, f"no answer {limit:.0f} s after it was asked")
             if n in self._open:
                 return self._open.pop(n), results
+        while not self._todo.empty():  # nobody begins what was given up before
+            self._todo.get_nowait()
         raise StopIteration
+
+    def _given_up(self, n: int, detail: str) -> tuple[Scope, list[Fetched]]:
+        scope = self._open.pop(n)
+        return scope, [Failure(scope.cloud, scope.region, None, FailureReason.TIMEOUT, detail, scope.cloud)]
 
 
 # --- one writer -----------------------------------------------------------------------------------------------------

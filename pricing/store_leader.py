@@ -6,15 +6,18 @@ the process that holds them, however it ends, so a leader that is gone is replac
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
+from pricing.refresh_reach import Reach, reach_of
 from pricing.store import Store
 from pricing.store_errors import StoreError, telling
 
 REFRESH_LOCK = 0x67707571  # PostgreSQL advisory lock: any number, the same everywhere
 TOLERANCE = timedelta(minutes=5)  # a refresh dated further ahead was dated by a wrong clock
+RECENT = 200  # refreshes that are looked through for one that asked for enough
 
 
 @contextmanager
@@ -59,9 +62,26 @@ def _of_file(store: Store) -> Iterator[bool]:
         lock.release()
 
 
-def is_due(store: Store, now: datetime, every: timedelta) -> bool:
-    """Whether the last refresh, whoever made it, is at least so long ago (or dated by a clock that ran ahead)."""
+def is_due(store: Store, now: datetime, every: timedelta, reach: Reach = Reach()) -> bool:
+    """Whether the last refresh that asked for as much, whoever made it, is at least so long ago.
+
+    One that is dated after now was dated by a clock that ran ahead, and does not count.
+    """
     if not store.exists():
         return True
-    last = store.last_run()
-    return last is None or now - last[0] >= every or last[0] - now > TOLERANCE
+    sql = f"""SELECT summary FROM runs WHERE id > (SELECT max(id) FROM runs) - {RECENT}
+              AND finished_at > :since AND finished_at <= :until ORDER BY id DESC"""
+    values = {"since": (now - every).timestamp(), "until": (now + TOLERANCE).timestamp()}
+    with store.reading() as ask:
+        recent = ask(sql, **values)
+    return not any(reach_of(json.loads(summary)).covers(reach) for (summary,) in recent)
+
+
+def last_run_of(store: Store, reach: Reach) -> tuple[datetime, dict[str, object]] | None:
+    """When the last refresh that asked for as much ended, and its summary; the last one of all where none did."""
+    sql = f"""SELECT finished_at, summary FROM runs WHERE id > (SELECT max(id) FROM runs) - {RECENT}
+              ORDER BY id DESC"""
+    with store.reading() as ask:
+        found = ask(sql)
+    runs = ((datetime.fromtimestamp(at, UTC), json.loads(summary)) for at, summary in found)
+    return next((run for run in runs if reach_of(run[1]).covers(reach)), None) or store.last_run()

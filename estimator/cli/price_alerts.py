@@ -146,7 +146,7 @@ def _fetch(alert: Alert, here: Settings) -> None:
     """A refresh of what the alert is about; what goes wrong is told, and the look goes on with what is stored."""
     from dataclasses import replace
 
-    from estimator.cli.prices import region_names, source_settings
+    from estimator.cli.price_refresh import region_names, source_settings
     from pricing.offers import Market
     from pricing.refresh import refresh
     from pricing.sources.base import Wanted

@@ -11,13 +11,19 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from api.refreshing import LEFT_OUT, Refresher
 from api.settings import Settings
+from benchmarks_db.errors import UnknownName
 from estimator.cli.database import by_the_leader
 from estimator.cli.settings import settings as surroundings
+from pricing.offers import Market
+from pricing.refresh_reach import Reach, reach_of
+from pricing.sources.base import Wanted
 from pricing.store import Store
-from pricing.store_leader import is_due, leadership
+from pricing.store_leader import is_due, last_run_of, leadership
 
 NOW = datetime(2026, 9, 15, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -64,6 +70,53 @@ def test_a_refresh_is_due_by_what_the_database_says_whoever_made_it(store: Store
     assert is_due(store, NOW + HOUR, HOUR)
 
 
+def test_a_refresh_of_one_cloud_or_region_is_none_of_all(store: Store) -> None:
+    spot = Wanted(markets=frozenset({Market.SPOT}))
+    narrow = (Reach.of(["aws"]), Reach.of([], Wanted(("us-east-1", "eastus"))), Reach.of([], spot))
+    store.engine()
+    for reach in narrow:
+        store.record_run(NOW, NOW, {"asked": reach.document()})
+    assert is_due(store, NOW, HOUR)
+    assert not any(is_due(store, NOW, HOUR, reach) for reach in narrow)
+    assert not is_due(store, NOW, HOUR, Reach.of(["aws"], Wanted(("us-west-2",))))  # a part of what was asked
+    assert is_due(store, NOW, HOUR, Reach.of(["gcp", "aws"]))
+    assert is_due(store, NOW, HOUR, Reach.of([], Wanted(("westeurope",))))
+    assert last_run_of(store, Reach.of(["gcp"], Wanted(("eastus",)))) is not None
+    store.record_run(NOW - HOUR / 2, NOW - HOUR / 2, {"asked": Reach.of().document()})
+    assert not is_due(store, NOW, HOUR)
+    assert is_due(store, NOW + HOUR / 2, HOUR)
+    last = last_run_of(store, Reach.of())
+    assert last is not None
+    assert last[0] == NOW - HOUR / 2
+
+
+def test_a_refresh_of_a_version_that_did_not_say_counts_for_all(store: Store) -> None:
+    store.engine()
+    store.record_run(NOW, NOW, {"seconds": 1})
+    assert not is_due(store, NOW, HOUR, Reach.of(["aws"]))
+
+
+@given(
+    clouds=st.lists(st.sampled_from(("aws", "gcp", "azure", "runpod")), max_size=4),
+    regions=st.lists(st.sampled_from(("us-east-1", "us-*", "eastus", "*")), max_size=3),
+    markets=st.sets(st.sampled_from((Market.ON_DEMAND, Market.SPOT)), min_size=1),
+)
+def test_a_reach_is_read_back_as_it_was_kept_and_covers_itself(
+    clouds: list[str], regions: list[str], markets: set[Market]
+) -> None:
+    reach = Reach.of(clouds, Wanted(tuple(sorted(set(regions))), frozenset(markets)))
+    assert reach_of({"asked": reach.document()}) == reach
+    assert reach.covers(reach)
+    assert not reach.covers(Reach.of()) or (not reach.words() and Reach.of().covers(Reach.of(["aws"])))
+
+
+def test_clouds_to_refresh_are_refused_where_nobody_knows_them(tmp_path: Path) -> None:
+    assert Settings(data_dir=tmp_path, refresh_clouds=" AWS, google ").clouds == ("aws", "gcp")
+    with pytest.raises(UnknownName) as refused:
+        Settings(data_dir=tmp_path, refresh_clouds="azur")
+    assert (refused.value.field, refused.value.nearest[0]) == ("ESTIMATOR_REFRESH_CLOUDS", "azure")
+
+
 def test_a_refresh_dated_by_a_clock_that_ran_ahead_holds_nobody_back(store: Store) -> None:
     store.engine()
     store.record_run(NOW + timedelta(days=365), NOW + timedelta(days=365), {})
@@ -85,7 +138,7 @@ def test_workers_that_look_at_once_fetch_once(tmp_path: Path) -> None:
             Store(settings.store_url).record_run(NOW, NOW, {})
             return 0
 
-        return by_the_leader(here, "27m", refresh)
+        return by_the_leader(here, "27m", Reach.of(), refresh)
 
     workers = [Refresher(settings, lambda n=n: fetch(n), lambda low, high: high) for n in range(3)]  # type: ignore[misc]
     for worker in workers:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -192,6 +192,27 @@ def test_spot_is_judged_against_the_on_demand_prices_of_the_same_refresh(store: 
     (held,) = [o.switch for o in summary.outcomes if o.market == "spot"]
     assert held is not None
     assert held.counts["spot above on-demand"] == 1
+
+
+def test_a_refresh_ends_at_its_limit_and_keeps_what_was_there_by_then(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release, begun = threading.Event(), threading.Event()
+    monkeypatch.setattr(refreshing, "time", SimpleNamespace(monotonic=lambda: 1000.0 if begun.is_set() else 0.0))
+
+    def hang() -> list[Fetched]:
+        begun.set()
+        release.wait(60)
+        return both("us-east-1")
+
+    source = Made(answers={"eu-west-1": both("eu-west-1"), "us-east-1": hang, "ap-south-1": both("ap-south-1")})
+    summary = refresh(store, settings(), sources=[source], workers=1, limit_s=100)
+    release.set()
+    found = outcomes(summary)
+    assert found["eu-west-1", "on-demand"] == "switched"
+    assert {found[region, None] for region in ("us-east-1", "ap-south-1")} == {"failed"}
+    assert len(source.asked) == 2  # what was not begun by then is not begun later
+    assert store.last_run() is not None
 
 
 def test_a_source_that_hangs_is_given_up_and_the_rest_is_stored(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
