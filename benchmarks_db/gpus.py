@@ -97,8 +97,10 @@ _REFUSED = (
 )
 
 
-def resolve_gpu(text: str) -> GpuMatch:
+def resolve_gpu(text: str, *, field: str = "gpu") -> GpuMatch:
     """The accelerator that a person's text names, with its count; UnknownName with near names otherwise.
+
+    `field` is where the text stands, for the refusal.
 
     >>> match = resolve_gpu("H100:8")
     >>> match.gpu.name, match.count, match.loose
@@ -108,7 +110,7 @@ def resolve_gpu(text: str) -> GpuMatch:
     if match := _COUNT.match(name) or _COUNT_FIRST.match(name):
         name, count = match["name"].strip(), float(match["count"])
         if count <= 0:
-            raise WorkloadError("the number of GPUs must be above 0", field="gpu", value=text)
+            raise WorkloadError("the number of GPUs must be above 0", field=field, value=text)
     table = gpu_table()
     if name in table:
         return GpuMatch(gpu(name), count, False)
@@ -119,14 +121,14 @@ def resolve_gpu(text: str) -> GpuMatch:
     if re.search(_REFUSED, name.casefold()):
         raise WorkloadError(
             f"{name!r} cannot be planned: only NVIDIA and AMD GPUs are, TPU and Trainium are listed",
-            field="gpu",
+            field=field,
             value=text,
         )
     if bare and (only := table.squeezed(bare)):
         return GpuMatch(gpu(only), count, False)
     if not name:
-        raise WorkloadError("name a GPU", field="gpu", value=text)
-    raise UnknownName("GPU", name, table.names, field="gpu", spellings=table.spellings())
+        raise WorkloadError("name a GPU", field=field, value=text)
+    raise UnknownName("GPU", name, table.names, field=field, spellings=table.spellings())
 
 
 def card_test(text: str) -> Callable[[str | None, float | None], bool]:

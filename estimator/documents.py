@@ -271,6 +271,9 @@ class EstimateDocument(Frames, _Document):
     assumptions: list[str] = Field(default_factory=list)
     warnings: list[str] = Field(default_factory=list)
     hints: list[str] = Field(default_factory=list)
+    closest: dict[str, ClosestDocument] = Field(
+        default_factory=dict, description="by hardware asked for, where memory is in the way: what lacks least of it"
+    )
 
 
 class SolveDocument(_Document):

@@ -58,6 +58,10 @@ REASONS = {
     "batch": "global batch cannot be divided so",
     "degrees": "parallel degrees do not fit the machine",
     "precision": "GPU cannot compute in this format",
+    "quota": "more GPUs than the quotas allow",
+    "max-gpus": "more GPUs than allowed",
+    "interruptions": "interruptions hardly let it end",
+    "accelerators": "neither NVIDIA nor AMD",
 }
 LABELS = {
     "amount": "Data", "gpu": "GPUs", "region": "Regions", "cloud": "Clouds", "market": "Markets", "config": "Pasted",
@@ -81,6 +85,9 @@ BINDINGS = {
     "gpu-count": "no machine has this number of GPUs",
     "unpriced": "what is left has no price",
     "old-price": "the prices that are left are too old",
+    "quota": "the quotas allow too few GPUs",
+    "max-gpus": "every machine has more GPUs than allowed",
+    "accelerators": "Trainium and TPUs are planned only where all accelerators are allowed",
 }
 
 

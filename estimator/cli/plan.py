@@ -113,7 +113,8 @@ def estimate(
         return DONE
     for hardware, reason in document.rejected.items():
         complain(f"{hardware}: {reason}")
-    _hints(document.hints)
+    if how != "table" or output is not None:  # else standard output has told what would help
+        _hints(document.hints)
     return NO_PLAN
 
 

@@ -148,6 +148,8 @@ def estimate_text(document: Row, how: str, here: Settings, *, explain: bool) -> 
         if explain:
             parts += [derivation(entry) for entry in entries]
     parts.append(_bullets("Not possible", [f"{name}: {reason}" for name, reason in document["rejected"].items()]))
+    for name, nearest in document["closest"].items():
+        parts.append(f"{printable(name)}, {_closest(nearest)}")
     parts.append(_bullets("What would help", document["hints"]))
     parts.append(remarks(document, entries))
     return "\n\n".join(part for part in parts if part)

@@ -102,6 +102,7 @@ REQUEST_FLAGS: tuple[RequestFlag, ...] = (
     _f(_LIMITS, "max_usd_per_hour", "Highest price of the whole job an hour.", "USD"),
     _f(_LIMITS, "min_nodes", "Fewest machines.", "INT"),
     _f(_LIMITS, "max_nodes", "Most machines.", "INT"),
+    _f(_LIMITS, "max_gpus", "Most GPUs of the whole job.", "NUMBER"),
     _f(_LIMITS, "accelerators", "gpu, or any to plan Trainium and TPU too.", "KIND"),
     _f(_LIMITS, "own", "A machine you have: name=lab,gpu=RTX-3090,gpus_per_node=8,usd_per_hour=0.4.", "KEY=VALUE,...",
        many=True),

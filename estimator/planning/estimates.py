@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from glob import escape
+from typing import Any
 
 import numpy as np
 
 from benchmarks_db.errors import WorkloadError
+from benchmarks_db.gpus import gpus as all_gpus
 from benchmarks_db.gpus import resolve_gpu
-from estimator.documents import EstimateDocument, EstimateEntry
+from estimator.documents import ClosestDocument, EstimateDocument, EstimateEntry
 from estimator.job import Job, job_of
+from estimator.planning.closest import closest
 from estimator.planning.evidence import Measured
 from estimator.planning.explain import explained
 from estimator.planning.formats import every_format, formats_of
 from estimator.planning.offered import GpuFilter, gpu_filter, offered
 from estimator.planning.own_measurements import with_stated
-from estimator.planning.planner import market_of
+from estimator.planning.planner import ANY_ACCELERATOR, market_of, quota_hint
 from estimator.planning.present import echo, entry_of
 from estimator.planning.repair import way_out
 from estimator.planning.steps import Told, silently
 from estimator.planning.ways import Ways, ways_of
+from estimator.request.fields import Accelerators
 from estimator.request.sections import Constraints, split_gpu
 from estimator.request.workload import Workload
 from pricing.instances import InstanceType
@@ -35,7 +40,7 @@ GPUS_PER_NODE = 8
 
 
 def estimate(
-    workload: Workload,
+    workload: Workload | Mapping[str, Any],
     *,
     gpus: Sequence[str] | None = None,
     offers: OfferTable | None = None,
@@ -46,12 +51,14 @@ def estimate(
 ) -> EstimateDocument:
     """The workload on each `GPU[:COUNT]` of `gpus` (default: `constraints.gpus`) and on each own machine, in order.
 
-    A GPU that an offer has in that number is priced by the cheapest such offer (on-demand unless `constraints.markets`
-    says otherwise); any other is estimated from its datasheet and has no price. No count means one GPU. `told` hears
-    of each machine and may stop the work by raising; `history` is how spot prices moved, as for a plan.
+    A GPU that an offer has in that number is priced by the cheapest such offer with the fewest machines (on-demand
+    unless `constraints.markets` says otherwise); any other is estimated from its datasheet and has no price. No count
+    means one GPU. `told` hears of each machine and may stop the work by raising; `history` is how spot prices moved, as
+    for a plan.
 
-    Raises WorkloadError when no hardware is named.
+    Raises WorkloadError when no hardware is named, TypeError for what is no request (see `Workload.of`).
     """
+    workload = Workload.of(workload)
     moment = now or datetime.now(UTC)
     if formats_of(workload):
         same = partial(estimate, gpus=gpus, offers=offers, now=moment, measured=measured, told=told, history=history)
@@ -59,45 +66,84 @@ def estimate(
     job = job_of(workload)
     asked = tuple(gpus if gpus is not None else workload.constraints.gpus or ())
     if not asked and not workload.own:
-        raise WorkloadError("say on which GPUs, for example H100:8", field="gpus", nearest=("H100:8", "A100-80GB"))
+        raise WorkloadError("say on which GPUs, for example H100:8 (--gpu H100:8)", field="constraints.gpus")
     market = market_of(workload, offers, moment)
     limits = workload.constraints
     if limits.markets is None:
         limits = limits.model_copy(update={"markets": (Market.ON_DEMAND,)})
-    entries: list[EstimateEntry] = []
-    rejected: dict[str, str] = {}
+    answers = _Answers([], {}, [], {})
     own, disagreeing = with_stated(job, measured)
     warnings: list[str] = [*job.warnings, *disagreeing]
-    hints: list[str] = []
     for text in asked:
-        told("estimates", len(entries) + len(rejected), len(asked) + len(workload.own))
+        told("estimates", len(answers), len(asked) + len(workload.own))
         name, count = split_gpu(text)
         gpu_filter([name])  # refuses what is no GPU
         match = resolve_gpu(name)
+        if _closed(match.gpu.name, limits):
+            answers.refuse_accelerator(text, match.gpu.name)
+            continue
         if match.loose:
             others = ", ".join(match.alternatives)
             warnings.append(f"{text!r} is taken as {match.gpu.name}; it could also be {others}")
         wanted = GpuFilter({match.gpu.name: frozenset({count or match.count or 1.0})}, ())
         ways = _ways_on(job, market, limits, wanted, own, history)
-        _add(job, ways, text, moment, entries, rejected, hints)
-    for machine in workload.own:
-        told("estimates", len(entries) + len(rejected), len(asked) + len(workload.own))
+        warnings += _apart(ways, text)
+        _add(job, ways, text, moment, answers)
+    for number, machine in enumerate(workload.own):
+        told("estimates", len(answers), len(asked) + len(workload.own))
+        card = resolve_gpu(machine.gpu, field=f"own.{number}.gpu").gpu.name
+        if _closed(card, limits):
+            answers.refuse_accelerator(machine.name, card)
+            continue
         alone = limits.model_copy(
             update={"clouds": ("own",), "markets": None, "instance_types": (escape(machine.name),)}
         )
         open_offers = offered(market, alone, GpuFilter({}, ()))
         table = open_offers.table
         if open_offers.last is not None:  # no price stated: the time is still worth knowing
-            table = own_table([own_machine(machine.stated())], now=moment)
-        _add(job, ways_of(job, table, GpuFilter({}, ()), own), machine.name, moment, entries, rejected, hints)
+            table = own_table([own_machine(machine.stated(), field=f"own.{number}")], now=moment)
+        _add(job, ways_of(job, table, GpuFilter({}, ()), own), machine.name, moment, answers)
     return EstimateDocument(
         workload=echo(job),
-        estimates=entries,
-        rejected=rejected,
+        estimates=answers.entries,
+        rejected=answers.rejected,
         assumptions=[str(assumption) for assumption in job.training.assumed],
         warnings=warnings,
-        hints=hints,
+        hints=answers.hints,
+        closest=answers.closest,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """What each hardware asked for comes to, filled one after the other."""
+
+    entries: list[EstimateEntry]
+    rejected: dict[str, str]
+    hints: list[str]
+    closest: dict[str, ClosestDocument]
+
+    def __len__(self) -> int:
+        return len(self.entries) + len(self.rejected)
+
+    def refuse_accelerator(self, asked: str, card: str) -> None:
+        """TPUs and Trainium are worked out only when the request says so, as in a plan."""
+        self.rejected[asked] = "accelerators"
+        self.hints.append(f"{asked}: {ANY_ACCELERATOR.format(card)}")
+
+
+def _closed(card: str, limits: Constraints) -> bool:
+    return limits.accelerators is Accelerators.GPU and all_gpus()[card].kind != "gpu"
+
+
+def _apart(ways: Ways, asked: str) -> list[str]:
+    """Says so where GPUs that one machine could hold have to be taken in several."""
+    if not len(ways) or ways.nodes[0] <= 1:
+        return []
+    gpus, nodes = float(ways.best.gpus[ways.found[0]]), int(ways.nodes[0])
+    if gpus > GPUS_PER_NODE:
+        return []
+    return [f"{asked}: no single machine with {gpus:g} of them is on offer here; {nodes} machines are taken"]
 
 
 def _ways_on(
@@ -113,7 +159,7 @@ def _ways_on(
     if len(table):
         ways = ways_of(job, table, wanted, measured, history=history)
         if len(ways):
-            return ways
+            return ways.select(ways.nodes == ways.nodes.min())  # a comparison of GPUs, not of networks between them
     ((gpu, counts),) = wanted.counts.items()
     (count,) = counts
     per_node = count if count <= GPUS_PER_NODE else float(GPUS_PER_NODE)
@@ -146,19 +192,24 @@ def _add(
     ways: Ways,
     asked: str,
     now: datetime,
-    entries: list[EstimateEntry],
-    rejected: dict[str, str],
-    hints: list[str],
+    answers: _Answers,
 ) -> None:
     """Append the best of `ways` (cheapest, or fastest where nothing is priced), or say why there is none."""
     if not len(ways):
         reasons = [words for _, words in ways.kinds.refused.values()]
-        rejected[asked] = reasons[0] if reasons else ", ".join(ways.refused) or "gpu-count"
+        if len(ways.best.row):
+            answers.rejected[asked] = "quota"
+            answers.hints.append(f"{asked}: {quota_hint(ways)}")
+            return
+        answers.rejected[asked] = reasons[0] if reasons else ", ".join(ways.refused) or "gpu-count"
         if not reasons:
             found = way_out(job, ways.kinds.hardware, ways.fleet.hardware, ways.refused)
-            hints.extend(f"{asked}: {hint}" for hint in found)
+            answers.hints.extend(f"{asked}: {hint}" for hint in found)
+            nearest = closest(job, ways.fleet.hardware) if "memory" in ways.refused else None
+            if nearest is not None:
+                answers.closest[asked] = nearest
         return
     priced = np.isfinite(ways.cost).any()
     row = int(np.nanargmin(ways.cost)) if priced else int(np.argmin(ways.hours))
     entry = EstimateEntry(**entry_of(job, ways, row, now))
-    entries.append(explained(job, entry, ways.table.offer(int(ways.offer[row])).cloud))
+    answers.entries.append(explained(job, entry, ways.table.offer(int(ways.offer[row])).cloud))

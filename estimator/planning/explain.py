@@ -117,7 +117,10 @@ def _memory(entry: EstimateEntry) -> list[str]:
 def closest_lines(closest: ClosestDocument) -> list[str]:
     """Where a job that fits nowhere lacks least memory, and what would lie in a GPU there."""
     machines = f"{closest.gpus:g} x {closest.gpu}" + (f" on {closest.nodes} nodes" if closest.nodes > 1 else "")
-    how = f"{closest.layout.sharding}, activation checkpointing {closest.layout.activation_checkpointing}"
+    layout = closest.layout
+    cut = [f"{name} {n}" for name, n in (("tensor", layout.tensor), ("pipeline", layout.pipeline)) if n > 1]
+    sharding = [] if layout.sharding == "none" and cut else [f"sharding {layout.sharding}"]
+    how = ", ".join([*cut, *sharding, f"activation checkpointing {layout.activation_checkpointing}"])
     return [f"closest to fitting: {machines} ({how})", *memory_lines(closest.memory_gib)]
 
 

@@ -66,6 +66,11 @@ def every_format(workload: Workload, estimated: Callable[[Workload], EstimateDoc
             "rejected": rejected,
             "warnings": list(dict.fromkeys(text for document in documents for text in document.warnings)),
             "hints": list(dict.fromkeys(text for document in documents for text in document.hints)),
+            "closest": {
+                f"{name} in {precision}": nearest
+                for precision, document in zip(formats_of(workload), documents, strict=True)
+                for name, nearest in document.closest.items()
+            },
         }
     )
 

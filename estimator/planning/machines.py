@@ -141,11 +141,14 @@ def fleet_of(kinds: Kinds, job: Job, *, gpu_counts: Mapping[int, frozenset[float
     per_node = np.asarray(kinds.hardware.gpus_per_node, float) * kinds.share
     alone = _hours_alone(kinds, job)
     ample = _ample_nodes(kinds, job)
+    most_gpus = math.inf if asked.max_gpus is None else asked.max_gpus * (1 + 1e-9)
     rows: list[tuple[int, int]] = []
     for kind in range(len(kinds)):
         most = min(high, limits.get(kind, high)) if per_node[kind] >= 1 else 1
+        if asked.max_gpus is not None:
+            most = min(most, math.floor(asked.max_gpus / float(per_node[kind]) + 1e-9))
         if kind in gpu_counts:
-            totals = [g for g in gpu_counts[kind] if _divides(g, float(per_node[kind]))]
+            totals = [g for g in gpu_counts[kind] if _divides(g, float(per_node[kind])) and g <= most_gpus]
             if asked.max_nodes is None and totals:
                 most = max(most, int(min(limits.get(kind, math.inf), max(totals) / FEWEST_PER_NODE)))
             rows += [(kind, n) for n in sorted({round(g / per_node[kind]) for g in totals}) if low <= n <= most]

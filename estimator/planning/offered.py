@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks_db.errors import UnknownName, WorkloadError
+from benchmarks_db.gpus import gpus as all_gpus
 from benchmarks_db.gpus import resolve_gpu
+from estimator.request.fields import Accelerators
 from estimator.request.sections import Constraints, Quota, split_gpu
 from pricing.offers import Market, OfferTable, PriceState
 from pricing.regions import region_filter, resolve_cloud
@@ -34,18 +36,18 @@ class GpuFilter:
         return bool(self.counts)
 
 
-def gpu_filter(asked: Sequence[str] | None) -> GpuFilter:
+def gpu_filter(asked: Sequence[str] | None, *, field: str = "constraints.gpus") -> GpuFilter:
     """Read `["H100:8", "A100-80GB"]`; a loose name means every card that it fits.
 
-    Raises UnknownName for a GPU that no table knows.
+    Raises UnknownName, naming the `field`, for a GPU that no table knows.
     """
     counts: dict[str, frozenset[float]] = {}
     warnings = []
     for text in asked or ():
         name, count = split_gpu(text)
         if name.casefold() in NO_GPU:
-            raise WorkloadError("training on CPUs is not planned", field="gpus", value=text, nearest=("T4", "L4"))
-        match = resolve_gpu(name)
+            raise WorkloadError("training on CPUs is not planned", field=field, value=text, nearest=("T4", "L4"))
+        match = resolve_gpu(name, field=field)
         fits = (match.gpu.name, *match.alternatives)
         if match.loose:
             warnings.append(f"{name!r} fits {', '.join(fits)}: all of them are looked at")
@@ -86,11 +88,18 @@ def offered(table: OfferTable, constraints: Constraints, gpus: GpuFilter) -> Off
     if constraints.markets is not None:
         markets = {market.value for market in constraints.markets}
         tests.append(("market", table.where("market", lambda market: market in markets)))
+    if constraints.accelerators is Accelerators.GPU:  # the user's own, or a market that was asked for with all of them
+        known = all_gpus()
+        tests.append(
+            ("accelerators", table.where_type("gpu", lambda gpu: gpu not in known or known[gpu].kind == "gpu"))
+        )
     if gpus:
         tests.append(("gpu", table.where_type("gpu", lambda gpu: gpu in gpus.counts)))
     if constraints.quotas:
         per_node = np.where(np.isfinite(table.gpus_per_node), table.gpus_per_node, 0.0)
         tests.append(("quota", quota_gpus(table, constraints.quotas) >= np.maximum(per_node, 1e-9)))
+    if constraints.max_gpus is not None:  # one machine has more
+        tests.append(("max-gpus", ~(table.gpus_per_node > constraints.max_gpus * (1 + 1e-9))))
     tests.append(("unpriced", ~table.where("state", lambda state: state == PriceState.UNPRICED)))
     tests.append(("old-price", table.ranked))
 
@@ -127,7 +136,7 @@ def quota_gpus(table: OfferTable, quotas: Sequence[Quota]) -> NDArray[np.float64
         if quota.market is not None:
             applies &= table.where("market", partial(eq, quota.market.value))
         if quota.gpu is not None:
-            applies &= table.where_type("gpu", partial(contains, gpu_filter((quota.gpu,)).counts))
+            applies &= table.where_type("gpu", partial(contains, gpu_filter((quota.gpu,), field=f"{field}.gpu").counts))
         most = np.where(applies, np.minimum(most, quota.max_gpus), most)
     return most
 

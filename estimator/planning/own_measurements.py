@@ -212,7 +212,7 @@ def _planned(job: Job, stated: Mapping[str, object], gpus: str) -> dict[str, obj
     free = {"measured", "own", "constraints", "options", "grad_accum" if "grad_accum" in stated else ""}
     kept = job.workload.model_dump(exclude_unset=True, exclude=free - {""})
     try:
-        changed = type(job.workload).model_validate(kept | body)
+        changed = type(job.workload).model_validate(kept | body | {"constraints": {"accelerators": "any"}})
         entries = estimate(changed, gpus=(gpus,)).estimates
     except WorkloadError:
         return {}

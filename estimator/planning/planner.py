@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks_db.errors import PricesUnavailable
 from benchmarks_db.gpus import gpus as all_gpus
+from benchmarks_db.gpus import resolve_gpu
 from estimator.documents import FrontierPoint, Interval, PlanDocument, PlanEntry, PolicyDocument
 from estimator.job import Job, job_of
 from estimator.planning.closest import closest
@@ -45,7 +47,7 @@ WaysFrom = Callable[[Job, OfferTable, GpuFilter, Measured, Told], Ways]
 
 
 def plan(
-    workload: Workload,
+    workload: Workload | Mapping[str, Any],
     *,
     offers: OfferTable | None = None,
     now: datetime | None = None,
@@ -63,12 +65,14 @@ def plan(
     how spot prices moved before (see `pricing.spot_history`); without it the present ones are taken to hold. A request
     that nothing satisfies comes back with no plans, what was rejected by which reason, and the binding one.
 
-    Raises WorkloadError for a request that cannot be understood, PricesUnavailable when no offer has a usable price.
+    Raises WorkloadError for a request that cannot be understood, TypeError for what is none (see `Workload.of`),
+    PricesUnavailable when no offer has a usable price.
 
     >>> from estimator import Workload, plan
     >>> plan(Workload(model="llama3-8b", method="lora", tokens="50M")).plans[0].rank
     1
     """
+    workload = Workload.of(workload)
     moment = now or datetime.now(UTC)
     if formats_of(workload):
         same = partial(
@@ -90,12 +94,15 @@ def plan(
     )
     if open_offers.last is not None:
         limits = workload.constraints
-        hints = [*_filter_hints(open_offers), *_accelerator_hints(gpus, limits), *_market_hints(open_offers, limits)]
+        hints = [*_filter_hints(open_offers), *_accelerator_hints(workload, gpus), *_market_hints(open_offers, limits)]
         hints += _rented_hints(market, gpus)
         return document.model_copy(update={"binding": open_offers.last, "hints": hints})
 
     ways = (ways_from or partial(ways_of, history=history))(job, open_offers.table, gpus, own, told)
     rejected = open_offers.removed + ways.refused
+    if not len(ways) and len(ways.best.row):  # machines that could run it, more of them than may be had
+        held = rejected + Counter({"quota": len(open_offers.table)})
+        return document.model_copy(update={"rejected": dict(held), "binding": "quota", "hints": [quota_hint(ways)]})
     if not len(ways):
         reason = _binding_hardware(ways.refused)
         nearest = closest(job, ways.fleet.hardware) if reason == "memory" else None
@@ -116,7 +123,7 @@ def plan(
     rejected = rejected + dropped
     if binding is not None:
         return document.model_copy(update={"rejected": dict(rejected), "binding": binding, "hints": [hint]})
-    tradeoffs = tradeoffs_of(ways, kept)
+    tradeoffs = tradeoffs_of(ways, kept, workload.constraints)
     ways = ways.select(kept)
     front = pareto_front(ways.hours, ways.cost)
     shown = shortlist(ways, ranking(ways, workload.options.sort), workload.options.top)
@@ -127,6 +134,7 @@ def plan(
     return document.model_copy(
         update={
             "plans": plans,
+            "warnings": [*document.warnings, *_apart(ways, int(shown[0]), workload.constraints.gpus or ())],
             "frontier": _frontier(ways, front),
             "rejected": dict(rejected),
             "tradeoffs": tradeoffs,
@@ -147,7 +155,7 @@ def market_of(workload: Workload, offers: OfferTable | None, now: datetime) -> O
 
         offers = apply_stated(offers, workload.negotiated, "negotiated", now=now)
     if workload.own:
-        machines = [own_machine(machine.stated()) for machine in workload.own]
+        machines = [own_machine(m.stated(), field=f"own.{number}") for number, m in enumerate(workload.own)]
         offers = concatenate([offers, own_table(machines, now=now)])
     if not offers.ranked.any():
         raise PricesUnavailable("no offer has a usable price", field="offers", nearest=("estimator prices refresh",))
@@ -218,6 +226,15 @@ def _precision_hints(kinds: Kinds) -> list[str]:
     return words[:5]
 
 
+def quota_hint(ways: Ways) -> str:
+    """What is needed where machines could run the job, but more of them than the quotas allow."""
+    fewest = int(np.argmin(ways.best.gpus))
+    return (
+        f"constraints.quotas: {ways.best.gpus[fewest]:g} x {np.asarray(ways.best.hardware.gpu)[fewest]} are the fewest "
+        "GPUs that can run it"
+    )
+
+
 def _filter_hints(open_offers: Offered) -> list[str]:
     gone = ", ".join(f"{reason} ({count})" for reason, count in open_offers.removed.items())
     return [f"no offer is left after the filters: {gone}"]
@@ -231,12 +248,16 @@ def _market_hints(open_offers: Offered, limits: Constraints) -> list[str]:
     return ["commitments and prepaid blocks have the prices that you were quoted: --overrides FILE, or negotiated"]
 
 
-def _accelerator_hints(gpus: GpuFilter, limits: Constraints) -> list[str]:
+def _accelerator_hints(workload: Workload, gpus: GpuFilter) -> list[str]:
     """TPUs and Trainium are planned only when they are asked for."""
-    others = sorted(name for name in gpus.counts if all_gpus()[name].kind != "gpu")
-    if not others or limits.accelerators is Accelerators.ANY:
+    named = {*gpus.counts, *(resolve_gpu(machine.gpu).gpu.name for machine in workload.own)}
+    others = sorted(name for name in named if all_gpus()[name].kind != "gpu")
+    if not others or workload.constraints.accelerators is Accelerators.ANY:
         return []
-    return [f"constraints.accelerators: any plans {', '.join(others)} too"]
+    return [ANY_ACCELERATOR.format(", ".join(others))]
+
+
+ANY_ACCELERATOR = "constraints.accelerators: any (--accelerators any) plans {} too"
 
 
 def _rented_hints(market: OfferTable, gpus: GpuFilter) -> list[str]:
@@ -317,10 +338,11 @@ def policies_of(job: Job, ways: Ways, shown: Ints) -> list[PolicyDocument]:
     return documents
 
 
-def tradeoffs_of(ways: Ways, kept: Mask) -> list[str]:
+def tradeoffs_of(ways: Ways, kept: Mask, limits: Constraints) -> list[str]:
     """What the limits cost, and what more time or money would buy: the nearest points of the front around the plan.
 
-    The cheapest plan within the limits is compared with the next cheaper one beyond them and with the next faster one.
+    The cheapest plan within the limits is compared with the next cheaper one beyond them and with the next faster one;
+    an alternative that breaks a limit says which.
     """
     front = np.flatnonzero(pareto_front(ways.hours, ways.cost))
     best = int(np.flatnonzero(kept)[np.lexsort((ways.hours[kept], ways.cost[kept]))[0]])
@@ -331,14 +353,43 @@ def tradeoffs_of(ways: Ways, kept: Mask) -> list[str]:
         row = int(cheaper[np.argmin(ways.hours[cheaper])])
         words.append(
             f"{_hours(ways.hours[row] - hours)} more hours save {_dollars(cost - ways.cost[row])}: {_point(ways, row)}"
+            + _beyond(ways, row, limits)
         )
     faster = front[(ways.hours[front] < hours * 0.8) & (ways.cost[front] > cost)]
     if len(faster):
         row = int(faster[np.argmin(ways.cost[faster])])
         more = ways.cost[row] - cost
         price = "less than a cent more saves" if more < 0.01 else f"{_dollars(more)} more save"
-        words.append(f"{price} {_hours(hours - ways.hours[row])} hours: {_point(ways, row)}")
+        words.append(
+            f"{price} {_hours(hours - ways.hours[row])} hours: {_point(ways, row)}" + _beyond(ways, row, limits)
+        )
     return words
+
+
+def _beyond(ways: Ways, row: int, limits: Constraints) -> str:
+    """Which of the request's limits a way breaks, in words; empty where it keeps to all of them."""
+    hourly, sure = float(ways.table.usd_per_hour[ways.offer[row]] * ways.nodes[row]), limits.confidence
+    broken = []
+    if limits.max_usd_per_hour is not None and hourly > limits.max_usd_per_hour * (1 + 1e-12):
+        broken.append(f"over max_usd_per_hour of ${limits.max_usd_per_hour:,.2f}")
+    for words, limit, said, figure, chance in (
+        (
+            "past the deadline of {}",
+            limits.deadline,
+            "{:g} h".format,
+            ways.hours[row],
+            ways.outcome.meets_deadline[row],
+        ),
+        ("over the budget of {}", limits.budget, _dollars, ways.cost[row], ways.outcome.meets_budget[row]),
+    ):
+        if limit is None:
+            continue
+        if figure > limit * (1 + 1e-12):
+            broken.append(words.format(said(limit)))
+        elif sure is not None and chance < sure:
+            limit_kept = words.partition(" the ")[2].format(said(limit))
+            broken.append(f"within the {limit_kept} in {chance:.0%} of cases where {sure:.0%} is asked")
+    return f"; but {' and '.join(broken)}" if broken else ""
 
 
 def _point(ways: Ways, row: int) -> str:
@@ -357,6 +408,22 @@ def _name(ways: Ways, row: int) -> str:
     offer = ways.table.offer(int(ways.offer[row]))
     where = f" {offer.region}" if offer.region else ""
     return f"{int(ways.nodes[row])} x {offer.instance_type} on {offer.cloud}{where}, {offer.market}"
+
+
+def _apart(ways: Ways, row: int, asked: Sequence[str]) -> list[str]:
+    """Says so where the best plan spreads a number of GPUs asked for over more machines than could hold them."""
+    names, total = np.asarray(ways.best.hardware.gpu)[ways.found], ways.best.gpus[ways.found]
+    for text in asked if ways.nodes[row] > 1 else ():
+        counts = gpu_filter((text,)).counts
+        if not counts.get(str(names[row])):
+            continue
+        fewest = int(ways.nodes[np.isin(names, list(counts)) & (total == total[row])].min())
+        if fewest < ways.nodes[row]:
+            return [
+                f"{text} counts the GPUs of the whole job; the best plan has them in {ways.nodes[row]:.0f} machines: "
+                f"max_nodes: {fewest} (--max-nodes {fewest}) keeps to {fewest}"
+            ]
+    return []
 
 
 def _frontier(ways: Ways, front: Mask) -> list[FrontierPoint]:

@@ -219,6 +219,7 @@ class Constraints(Strict):
     markets: Annotated[tuple[Annotated[Market, choice(Market, MARKETS)], ...] | None, BeforeValidator(listed)] = None
     min_nodes: Annotated[int, whole(1, MAX_NODES)] | None = None
     max_nodes: Annotated[int, whole(1, MAX_NODES)] | None = None
+    max_gpus: Annotated[float, quantity(parse_count, 0, 1e6)] | None = None  # of the whole job
     precisions: Annotated[
         tuple[Annotated[Precision, choice(Precision, PRECISIONS)], ...] | None, BeforeValidator(listed)
     ] = None  # the formats to choose among, instead of the one of `precision`
@@ -246,6 +247,13 @@ class Constraints(Strict):
                     "field": "min_nodes",
                 },
             )
+        for text in self.gpus or ():
+            _, count = split_gpu(text)
+            if self.max_gpus is not None and count is not None and count > self.max_gpus:
+                reason = f"{self.max_gpus:g} is below the number of {said(text)}"
+                raise PydanticCustomError(
+                    "refused", "{reason}", {"reason": reason, "nearest": [f"{count:g}"], "field": "max_gpus"}
+                )
         return self
 
 

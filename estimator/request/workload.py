@@ -217,6 +217,25 @@ class Workload(Strict):
             )
 
     @classmethod
+    def of(cls, request: object) -> Self:
+        """The request itself, or the one that a mapping of its keys makes.
+
+        Raises TypeError for anything else, WorkloadError for a key or value that cannot be used.
+
+        >>> Workload.of({"model": "llama3-8b", "tokens": "50M"}).tokens
+        50000000.0
+        """
+        if isinstance(request, cls):
+            return request
+        if isinstance(request, Mapping):
+            return cls.model_validate(request)
+        file = "; a file is read by Workload.from_yaml(Path(...))" if isinstance(request, str | Path) else ""
+        raise TypeError(
+            f"pass a Workload or a mapping of its keys, such as {{'model': 'llama3-8b', 'tokens': '50M'}}, "
+            f"not {type(request).__name__}{file}"
+        )
+
+    @classmethod
     def from_yaml(cls, source: str | Path) -> Self:
         """A request from YAML text, or from a YAML or JSON file when given a `Path`.
 

@@ -36,6 +36,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "cloud": ("provider", "cloud provider", "vendor"),
     "region": ("location", "cloud region"),
     "market": ("purchase option", "pricing model", "purchase", "offer type"),
+    "max_gpus": ("most gpus", "gpu limit", "gpu quota"),
     "deadline": ("max hours", "time limit"),
     "budget": ("max cost", "budget usd", "cost limit"),
 }

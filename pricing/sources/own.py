@@ -101,7 +101,7 @@ def own_machine(entry: Mapping[str, object], *, field: str = "own") -> OwnMachin
         if not str(entry.get(key) or "").strip():
             raise WorkloadError("is needed", field=f"{field}.{key}")
     numbers = {key: _number(entry[key], f"{field}.{key}") for key in entry if key in _NUMBERS or key in _PURCHASE}
-    match = resolve_gpu(str(entry["gpu"]))
+    match = resolve_gpu(str(entry["gpu"]), field=f"{field}.gpu")
     gpus = numbers.get("gpus_per_node") or match.count or 1.0
     return OwnMachine(
         name=str(entry["name"]).strip(),

@@ -6,14 +6,16 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks_db.errors import PricesUnavailable, UnknownName
-from estimator import Workload, plan
+from benchmarks_db.errors import PricesUnavailable, UnknownName, WorkloadError
+from estimator import Workload, estimate, plan
 from estimator.documents import PlanDocument
 from estimator.planning.fronts import pareto_front
 from pricing.market import Market
@@ -291,3 +293,71 @@ def test_an_own_cluster_without_a_stated_network_says_what_was_assumed() -> None
         [first, *_] = planned(own=[machine | network], constraints=limits).plans
         said.append(any("own.network_gbps is not stated" in warning for warning in first.warnings))
     assert said == [True, False]
+
+
+def test_a_mapping_of_keys_is_a_request_as_good_as_a_workload() -> None:
+    assert plan(LORA, offers=MARKET, now=NOW) == planned()
+    assert estimate(LORA, gpus=["H100:8"], offers=MARKET, now=NOW).estimates[0].gpus == 8
+    with pytest.raises(WorkloadError, match=r"constraints\.gpus"):
+        plan(LORA | {"gpu": "H100:8"}, offers=MARKET, now=NOW)
+
+
+@pytest.mark.parametrize("wrong", ["llama3-8b", Path("request.yaml"), 8, [LORA]])
+def test_what_is_no_request_is_refused_with_what_to_pass(wrong: Any) -> None:
+    for asked in (plan, estimate):
+        with pytest.raises(TypeError, match="pass a Workload or a mapping of its keys"):
+            asked(wrong)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"constraints": {"gpus": ["H10O:8"]}}, "constraints.gpus"),
+        ({"own": [{"name": "a", "gpu": "T4"}, {"name": "b", "gpu": "RTX-390"}]}, "own.1.gpu"),
+        ({"constraints": {"gpus": ["T4"], "quotas": [{"gpu": "H10O", "max_gpus": 8}]}}, "constraints.quotas.0.gpu"),
+    ],
+)
+def test_an_unknown_gpu_is_blamed_on_the_field_that_it_stands_in(changes: dict[str, Any], field: str) -> None:
+    for asked in (plan, estimate):
+        with pytest.raises(UnknownName) as caught:
+            asked(LORA | changes, offers=MARKET, now=NOW)
+        assert caught.value.field == field
+        assert caught.value.nearest
+
+
+@pytest.mark.parametrize("most", [0.25, 1, 8, 100])
+def test_no_plan_has_more_gpus_than_allowed_whatever_its_machines(most: float) -> None:
+    plans = planned(constraints={"max_gpus": most}, options={"top": 500}).plans
+    assert plans
+    assert max(plan.gpus for plan in plans) <= most
+    with pytest.raises(WorkloadError, match=r"constraints\.max_gpus"):
+        planned(constraints={"max_gpus": most, "gpus": ["H100:128"]})
+
+
+def test_what_fits_only_on_more_gpus_than_the_quota_says_how_many_it_takes() -> None:
+    document = planned(constraints={"gpus": ["H100:8"], "quotas": [{"gpu": "H100", "max_gpus": 1}]})
+    assert document.binding == "quota"
+    assert document.rejected["quota"] > 0
+    assert "8 x H100-SXM5-80GB" in document.hints[0]
+    assert document.closest is None
+
+
+def test_a_number_of_gpus_spread_over_machines_is_pointed_out_where_one_could_hold_them() -> None:
+    spread = planned(constraints={"gpus": ["L40S:8"], "markets": ["on-demand"]})
+    assert spread.plans[0].nodes > 1
+    assert any("L40S:8 counts the GPUs of the whole job" in text for text in spread.warnings)
+    one = planned(constraints={"gpus": ["L40S:8"], "markets": ["on-demand"], "max_nodes": 1})
+    assert one.plans[0].nodes == 1
+    assert not any("counts the GPUs" in text for text in one.warnings)
+
+
+def test_an_alternative_beyond_a_limit_says_which_limit_it_breaks() -> None:
+    free = planned().plans[0]
+    assert free.cost_usd is not None
+    late = planned(constraints={"deadline": free.hours.p50 * 0.5}).tradeoffs
+    assert any(f"but past the deadline of {free.hours.p50 * 0.5:g} h" in text for text in late)
+    dear = planned(constraints={"budget": free.cost_usd.p50 * 1.02}).tradeoffs
+    assert any("but over the budget of $" in text for text in dear)
+    both = planned(constraints={"deadline": 1000, "budget": 1000}).tradeoffs
+    assert both
+    assert not any("but" in text for text in both)

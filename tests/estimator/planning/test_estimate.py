@@ -1,0 +1,66 @@
+"""Hardware compared for one workload: what each comes to, and why the others do not."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from estimator import estimate, plan
+from estimator.documents import EstimateDocument
+from pricing.offers import current_offers
+
+NOW = datetime(2026, 9, 1, tzinfo=UTC)
+MARKET = current_offers(now=NOW, accelerators="any")
+LORA = {"model": "llama3-8b", "method": "lora", "tokens": "50M", "seq_len": 2048, "global_batch": 64}
+
+
+def compared(*gpus: str, **changes: Any) -> EstimateDocument:
+    return estimate(LORA | changes, gpus=gpus, offers=MARKET, now=NOW)
+
+
+@pytest.mark.parametrize("gpus", ["L40S:8", "T4:8", "A10:2", "V100:8"])
+def test_gpus_that_one_machine_holds_are_compared_in_one_machine(gpus: str) -> None:
+    for market in ("on-demand", "spot"):
+        document = compared(gpus, constraints={"markets": [market]})
+        assert [entry.nodes for entry in document.estimates] == [1]
+        assert not any("no single machine" in text for text in document.warnings)
+
+
+def test_gpus_that_no_machine_holds_together_are_said_to_be_in_several() -> None:
+    document = compared("T4:8", constraints={"clouds": ["azure"]})
+    assert document.estimates[0].nodes > 1
+    assert any(text.startswith("T4:8: no single machine with 8") for text in document.warnings)
+
+
+@pytest.mark.parametrize("card", ["TPU-v5e", "Trainium2"])
+def test_other_accelerators_are_worked_out_only_where_they_are_asked_for(card: str) -> None:
+    document = compared(f"{card}:8", own=[{"name": "pod", "gpu": card, "usd_per_hour": 1}])
+    assert document.estimates == []
+    assert document.rejected == {f"{card}:8": "accelerators", "pod": "accelerators"}
+    assert all("constraints.accelerators: any" in hint and card in hint for hint in document.hints)
+    allowed = {"accelerators": "any"}
+    assert compared(f"{card}:8", constraints=allowed).estimates[0].gpu == card
+    own = [{"name": "pod", "gpu": card, "gpus_per_node": 8, "usd_per_hour": 1}]
+    refused = plan(LORA | {"own": own, "constraints": {"clouds": ["own"]}}, offers=MARKET, now=NOW)
+    assert refused.binding == "accelerators"
+    assert any("constraints.accelerators: any" in hint for hint in refused.hints)
+    planned = plan(LORA | {"own": own, "constraints": {"clouds": ["own"], **allowed}}, offers=MARKET, now=NOW)
+    assert planned.plans[0].gpu == card
+
+
+def test_what_does_not_fit_comes_with_the_account_of_what_lacks_least() -> None:
+    document = compared("T4:4", "H100:8", "L4:8", model="llama3-70b", method="full")
+    assert set(document.closest) == set(document.rejected) == {"T4:4", "H100:8", "L4:8"}
+    near = document.closest["L4:8"]
+    assert (near.gpu, near.gpus) == ("L4", 8)
+    assert near.memory_gib.used is not None
+    assert near.memory_gib.used > (near.memory_gib.capacity or 0)
+    same = plan(
+        LORA | {"model": "llama3-70b", "method": "full", "constraints": {"gpus": ["L4:8"], "max_nodes": 1}},
+        offers=MARKET,
+        now=NOW,
+    )
+    assert same.closest == near
+    assert compared("H100:8").closest == {}
