@@ -266,7 +266,8 @@ def elsewhere(table: OfferTable, entry: PlanEntry, most: int) -> tuple[Offer, ..
 def _wrong(error: EstimatorError) -> Iterable[Wrong]:
     for one in getattr(error, "errors", (error,)):
         parts = [part for part in str(one.field or "").split(".") if not part.isdecimal()]
-        names = [FIELDS.get(part, part) for part in reversed(parts)]
+        own = {"gpu": "own_gpu"} if parts[:1] == ["own"] else {}
+        names = [own.get(part) or FIELDS.get(part, part) for part in reversed(parts)]
         held = next((name for name in names if name in _HELD), "")
         nearest = tuple(map(str, one.nearest))
         hint = f" Did you mean {' or '.join(nearest[:3])}?" if nearest and held not in OFFERED else ""

@@ -69,7 +69,8 @@ def test_an_estimate_answers_for_each_gpu_in_order(client: TestClient) -> None:
         ({"tokenz": 5}, "tokenz", "tokens"),
         ({"precision": "bf61"}, "precision", "bf16"),
         ({"constraints": {"deadlin": "4h"}}, "constraints.deadlin", "deadline"),
-        ({"constraints": {"gpus": ["H1000"]}}, "gpu", "h100"),
+        ({"constraints": {"gpus": ["H1000"]}}, "constraints.gpus", "h100"),
+        ({"own": [{"name": "lab", "gpu": "RTX-390"}]}, "own.0.gpu", "rtx-3090"),
         ({"micro_batch": 128}, "micro_batch", "64"),
     ],
 )

@@ -134,6 +134,12 @@ def test_a_wrong_field_is_named_beside_it(client: TestClient) -> None:
     assert text.count('aria-invalid="true"') == 2
 
 
+def test_an_unknown_gpu_of_ones_own_is_named_beside_its_own_field(client: TestClient) -> None:
+    text = client.get("/", params={"model": "llama3-8b", "amount": "50M", "own_gpu": "RTX-390"}).text
+    assert 'id="own_gpu-wrong"' in text
+    assert 'id="gpu-wrong"' not in text
+
+
 def test_an_unknown_model_offers_the_nearest(client: TestClient) -> None:
     text = ask(client, model="lama3-8b", amount="50M")
     assert re.search(r'class="chip" href="\?model=llama3[^"]*">llama3', text)
