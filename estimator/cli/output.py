@@ -91,7 +91,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def as_csv(rows: Iterable[Row], columns: Sequence[str], *, verbatim: bool = False) -> str:
+def as_csv(rows: Iterable[Row], columns: Sequence[str], *, verbatim: bool = False, delimiter: str = ",") -> str:
     """CSV with a header; unknown is an empty cell, numbers have a decimal point and no separators.
 
     Text that a spreadsheet would run as a formula is made plain, unless it must come out `verbatim`.
@@ -100,7 +100,7 @@ def as_csv(rows: Iterable[Row], columns: Sequence[str], *, verbatim: bool = Fals
 
     plain = str if verbatim else neutral
     sheet = io.StringIO()
-    writer = csv.writer(sheet, lineterminator="\n")
+    writer = csv.writer(sheet, delimiter=delimiter, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows([plain(str(_cell(row.get(name)))) for name in columns] for row in rows)
     return sheet.getvalue()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +22,8 @@ PREDICTED_RUNS = (
     "predicted_cost_usd_p10", "predicted_cost_usd_p50", "predicted_cost_usd_p90", "error",
 )  # fmt: skip
 
+NUMBER = re.compile(r"[\d.]+(e[+-]?\d+)?")
+
 
 def predict(
     rows: Annotated[Path, typer.Argument(metavar="ROWS.csv", help="CSV with a header; - reads standard input.")],
@@ -31,15 +34,27 @@ def predict(
 ) -> None:
     """Predict every row of a CSV; a row that cannot be predicted gets an error, the others go on.
 
-    Measured columns (throughput, mfu, memory, hours, cost) are never read.
+    Measured columns (throughput, mfu, memory, hours, cost) are never read. Separators, decimal commas and the spelling
+    of headers may be those of any spreadsheet; the answer is written with the same separator and decimal mark.
     """
     how = chosen_format(format or (None if output and output.suffix == ".json" else "csv"), output)
     sheet = read_sheet(rows)
     names = PREDICTED_RUNS if runs else PREDICTED
     if runs:
-        from estimator.rows.whole_runs import predict_runs as predicted
+        from estimator.rows import whole_runs
+
+        predicted = whole_runs.predict_runs
+        read: tuple[str, ...] = whole_runs.READS
     else:
-        from estimator.rows.predict import predict_rows as predicted
+        from estimator.rows import cells
+        from estimator.rows import predict as steps
+
+        predicted = steps.predict_rows
+        read = cells.READS
+    from estimator.rows.headers import doubts, near_misses
+
+    for text in (*near_misses(sheet.header, read), *doubts(sheet.rows, read)):
+        note(text)
     answers = predicted([row for i, row in enumerate(sheet.rows) if i not in sheet.ragged])
     waiting = iter(answers)
     out = [
@@ -47,6 +62,15 @@ def predict(
         for i, row in enumerate(sheet.rows)
     ]
     header = [*(name for name in sheet.header if name not in names), *names]
-    emit(as_json({"version": "1", "rows": out}) if how == "json" else as_csv(out, header, verbatim=True), output)
+    if how == "json":
+        emit(as_json({"version": "1", "rows": out}), output)
+    else:
+        shown = [_local(row, names) for row in out] if sheet.comma else out
+        emit(as_csv(shown, header, verbatim=True, delimiter=sheet.delimiter), output)
     failed = sum(1 for row in out if row["error"])
     note(f"{len(out) - failed:,} of {len(out):,} rows predicted" + (f", {failed:,} with an error" if failed else ""))
+
+
+def _local(row: dict[str, str], names: tuple[str, ...]) -> dict[str, str]:
+    """The row with decimal commas in what was predicted, as the rest of its file has them."""
+    return row | {name: row[name].replace(".", ",") for name in names if NUMBER.fullmatch(row[name])}

@@ -339,7 +339,7 @@ def _megatron(row: Row) -> bool:
 
 
 def _shards(row: Row) -> bool:
-    return row.sharding in ("zero3", "fsdp", "fsdp2", "full", "full_shard")
+    return row.sharding in ("zero3", "fsdp")
 
 
 def _batch(row: Row, work: Work, data: float, pipeline: float) -> tuple[float, float]:

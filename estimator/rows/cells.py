@@ -1,19 +1,19 @@
 """What does one CSV row of a measured or asked training step say, blanks filled by documented defaults?
 
-Reads the columns that CONTRACT.md allows and no others (never a throughput, utilisation, memory or note). Figures
-that make no sense (text, negative, not finite) count as blank, but for the number of GPUs: a wrong one is refused.
+Reads the columns that CONTRACT.md allows and no others (never a throughput, utilisation, memory or note). A figure,
+precision, unit or scope that makes no sense is refused: a blank in its place would give another answer.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from benchmarks_db import models as model_facts
-from benchmarks_db.errors import EstimatorError, WorkloadError
+from benchmarks_db.errors import EstimatorError, UnknownName, WorkloadError
 from benchmarks_db.gpus import Gpu, GpuMatch, resolve_gpu
 from benchmarks_db.models import ModelFacts, resolve_model
 from estimator import precision as formats
@@ -26,6 +26,37 @@ READS = (
     "peft", "optimizer", "framework", "unit", "scope", "stack", "memory_format", "data_kind",
 )  # fmt: skip
 """Columns that a prediction may read."""
+
+NUMBERS = (
+    "params_m", "gpus", "nodes", "micro_batch", "global_batch", "seq_len", "image_size", "tp", "pp", "cp", "ep"
+)  # fmt: skip
+WHOLE = frozenset({"nodes", "seq_len", "image_size", "tp", "pp", "cp", "ep"})
+NOTHING = frozenset({"", "nan", "null", "none", "n/a", "na", "unknown", "auto", "?", "-", "\u2013", "\u2014"})
+"""What people write where there is no figure."""
+
+SCOPES = {
+    "": "total", "total": "total", "job": "total", "global": "total", "per_gpu": "per_gpu", "per_device": "per_gpu",
+    "per_accelerator": "per_gpu", "per_chip": "per_gpu",
+}  # fmt: skip
+WORDS: Mapping[str, tuple[str, ...]] = {
+    "act_ckpt": ("none", "selective", "full"),
+    "sharding": ("none", "ddp", "zero1", "zero2", "zero3", "fsdp"),
+    "compiled": ("yes", "no"),
+    "stack": ("plain", "tuned"),
+    "memory_format": ("contiguous", "channels-last"),
+    "data_kind": ("real", "synthetic"),
+}
+"""Closed vocabularies whose other words count as blank."""
+_WRITTEN: Mapping[str, Mapping[str, str]] = {
+    "act_ckpt": {"yes": "full", "true": "full", "on": "full", "1": "full", "no": "none", "false": "none", "off": "none",
+                 "0": "none"},
+    "sharding": {"zero-1": "zero1", "zero-2": "zero2", "zero-3": "zero3", "fsdp1": "fsdp", "fsdp2": "fsdp",
+                 "hsdp": "fsdp", "full": "fsdp", "full-shard": "fsdp", "dp": "ddp", "no": "none", "off": "none"},
+    "compiled": {"true": "yes", "1": "yes", "on": "yes", "none": "no", "false": "no", "0": "no", "off": "no"},
+    "memory_format": {"nhwc": "channels-last", "nchw": "contiguous"},
+}  # fmt: skip
+_GROUPED = re.compile(r"\d{1,3}(,\d{3})+(\.\d+)?|\d{1,3}([ '\u00a0\u202f]\d{3})+([.,]\d+)?")
+_DECIMAL_COMMA = re.compile(r"\d+,\d+")
 
 LANGUAGE_KINDS = frozenset({"decoder", "moe", "encoder", "encoder-decoder", "size-only"})
 
@@ -88,17 +119,39 @@ class Row:
 
 
 def figure(row: Mapping[str, str], name: str) -> float:
-    """A positive finite number, or NaN.
+    """A positive finite number, or NaN. Groups of three digits and decimal commas are understood.
 
-    >>> figure({"gpus": "8"}, "gpus"), figure({"gpus": "-8"}, "gpus")
-    (8.0, nan)
+    >>> [figure({"gpus": text}, "gpus") for text in ("8", "-8", "1,024", "0,5", "many")]
+    [8.0, nan, 1024.0, 0.5, nan]
     """
-    cell = str(row.get(name) or "").strip().replace(",", "")
+    cell = str(row.get(name) or "").strip()
     try:
         value = float(cell)
     except ValueError:
-        return math.nan
+        value = _typed(cell)
     return value if math.isfinite(value) and value > 0.0 else math.nan
+
+
+def _typed(cell: str) -> float:
+    """A number as sheets show it, NaN for what is none."""
+    if _GROUPED.fullmatch(cell) and not cell.startswith("0"):
+        plain = re.sub(r"[ '\u00a0\u202f]", "", cell)
+        return float(plain.replace(",", "") if plain == cell else plain.replace(",", "."))
+    return float(cell.replace(",", ".")) if _DECIMAL_COMMA.fullmatch(cell) else math.nan
+
+
+def refuse_unreadable(row: Mapping[str, str], columns: Sequence[str] = NUMBERS) -> None:
+    """WorkloadError for a cell that states a figure which is none."""
+    for name in columns:
+        cell = str(row.get(name) or "").strip()
+        if cell.casefold() in NOTHING:
+            continue
+        value = figure(row, name)
+        if math.isnan(value):
+            raise WorkloadError(f"{cell!r} is not a number above 0", field=name, value=cell)
+        if name in WHOLE and value != int(value):
+            near = f"{max(1, round(value))}"
+            raise WorkloadError(f"{cell!r} is not a whole number", field=name, value=cell, nearest=(near,))
 
 
 def gpus_of(row: Mapping[str, str]) -> float:
@@ -108,7 +161,7 @@ def gpus_of(row: Mapping[str, str]) -> float:
     (8.0, 4.0, nan)
     """
     stated = figure(row, "gpus")
-    if math.isnan(stated) and word(row, "gpus"):
+    if math.isnan(stated) and word(row, "gpus") not in NOTHING:
         raise WorkloadError(f"{row['gpus']!r} is not a number above 0", field="gpus", value=row["gpus"])
     match = _gpu(str(row.get("gpu") or "").strip()) if math.isnan(stated) else ""
     return stated if isinstance(match, str) else match.count or math.nan
@@ -118,6 +171,43 @@ def word(row: Mapping[str, str], name: str) -> str:
     """A cell's text, lower case, or "" (also for `nan`, `none` where none is no value of the column)."""
     text = str(row.get(name) or "").strip().lower()
     return "" if text in ("nan", "null", "n/a", "unknown", "?") else text
+
+
+def written(row: Mapping[str, str], name: str) -> str:
+    """A cell of a closed vocabulary under the name it has here: `zero-3` is zero3, `true` is yes or full.
+
+    >>> written({"act_ckpt": "True"}, "act_ckpt"), written({"sharding": "ZeRO_3"}, "sharding")
+    ('full', 'zero3')
+    """
+    text = word(row, name).replace("_", "-")
+    return _WRITTEN.get(name, {}).get(text, text)
+
+
+def format_of(row: Mapping[str, str], gpu: Gpu) -> str:
+    """The number format of the matrix work: as stated (`nf4+bf16` computes in bf16), else what the GPU is best at.
+
+    UnknownName for a word that is none. The 4-bit weights of QLoRA are no format to compute in.
+    """
+    stated = word(row, "precision")
+    if not stated:
+        return formats.auto(gpu)
+    parts = [stated, *reversed(re.split(r"[\s+/,;|]+", stated))]
+    found = next((name for part in parts if (name := formats.canonical(part))), None)
+    if found is None and re.match(r"fp8\b|mxfp8\b", stated):
+        found = stated.partition("-")[0].partition("_")[0]
+    if found is None and re.fullmatch(r"auto|(nf|int|fp)4|4-?bit|(nf|int|fp)8|8-?bit", stated):
+        return formats.auto(gpu)
+    if found is None:
+        raise UnknownName("precision", stated, formats.FORMATS, field="precision")
+    return found
+
+
+def per_gpu(row: Mapping[str, str]) -> bool:
+    """Whether the row's throughput is of one GPU; UnknownName for a scope that is neither that nor the total."""
+    scope = re.sub(r"[\s\-]+", "_", word(row, "scope"))
+    if scope not in SCOPES:
+        raise UnknownName("scope", str(row.get("scope")), ("total", "per_gpu"), field="scope")
+    return SCOPES[scope] == "per_gpu"
 
 
 def lab_of(source: str) -> str:
@@ -159,6 +249,15 @@ def _named_model(text: str) -> tuple[ModelFacts, bool] | None:
     return match.model, match.loose
 
 
+@lru_cache(maxsize=256)
+def _near_models(text: str) -> tuple[str, ...]:
+    try:
+        resolve_model(text)
+    except EstimatorError as error:
+        return error.nearest
+    return ()
+
+
 _SIZE = re.compile(r"(?<![\w.])(?:(\d+)x)?(\d+(?:\.\d+)?|\d+p\d+)([bmt])(?![a-z0-9])")
 _ACTIVE = re.compile(r"-a(\d+(?:\.\d+)?)([bm])(?![a-z0-9])")
 _SCALE = {"m": 1.0, "b": 1e3, "t": 1e6}
@@ -195,7 +294,14 @@ def model_of(row: Mapping[str, str]) -> tuple[ModelFacts, bool, bool]:
         figure(row, "seq_len")
     )
     if math.isnan(params) or not (language or (not task and math.isnan(figure(row, "image_size")))):
-        raise WorkloadError(f"unknown model {name!r} and no size to derive its shape from", field="model", value=name)
+        if not name:
+            raise WorkloadError("no model named, and no size to derive one from", field="model", value=name)
+        raise WorkloadError(
+            f"unknown model {name!r} and no size to derive its shape from",
+            field="model",
+            value=name,
+            nearest=_near_models(name),
+        )
     return sized(name, params, active), False, True
 
 
@@ -228,6 +334,7 @@ def method_of(row: Mapping[str, str]) -> Method:
 
 def read_row(row: Mapping[str, str]) -> Row:
     """Read one row; EstimatorError naming the field when model or GPU cannot be made out."""
+    refuse_unreadable(row)
     facts, known, model_loose = model_of(row)
     name = str(row.get("gpu") or "").strip()
     if not name:
@@ -238,18 +345,17 @@ def read_row(row: Mapping[str, str]) -> Row:
     gpu = match.gpu
     method = method_of(row)
     source = str(row.get("source") or "")
-    stated = word(row, "precision")
-    fmt = (formats.canonical(stated) if stated else None) or formats.auto(gpu)
+    fmt = format_of(row, gpu)
     if formats.rate(fmt, gpu).refused:
         fmt = "fp32" if fmt.endswith("bf16") else formats.auto(gpu)
     gpus = gpus_of(row)
     gpus = 1.0 if math.isnan(gpus) else gpus
     framework = word(row, "framework")
     image = figure(row, "image_size")
-    stack = word(row, "stack")
+    stack = written(row, "stack")
     lab = lab_of(source)
     tuned = stack == "tuned" or (stack != "plain" and lab.startswith("mlperf"))
-    memory_format = word(row, "memory_format").replace("_", "-")
+    memory_format = written(row, "memory_format")
     return Row(
         lab=lab,
         model=facts,
@@ -271,17 +377,17 @@ def read_row(row: Mapping[str, str]) -> Row:
         pipeline=figure(row, "pp"),
         context=figure(row, "cp"),
         expert=figure(row, "ep"),
-        act_ckpt=word(row, "act_ckpt"),
-        sharding=word(row, "sharding"),
+        act_ckpt=written(row, "act_ckpt"),
+        sharding=written(row, "sharding"),
         attention=word(row, "attention"),
-        compiled=word(row, "compiled") in ("yes", "true", "1"),
+        compiled=written(row, "compiled") == "yes",
         optimizer=word(row, "optimizer"),
         framework=framework,
         date=word(row, "date")[:7],
         peft=word(row, "peft"),
         unit=word(row, "unit").replace(" ", ""),
-        per_gpu=word(row, "scope").replace("-", "_") == "per_gpu",
+        per_gpu=per_gpu(row),
         tuned=tuned,
-        channels_last=memory_format in ("channels-last", "nhwc") or (tuned and not memory_format),
-        real_data=word(row, "data_kind") == "real",
+        channels_last=memory_format == "channels-last" or (tuned and not memory_format),
+        real_data=written(row, "data_kind") == "real",
     )

@@ -19,6 +19,7 @@ from estimator.performance.intervals import KINDS
 from estimator.performance.step import BOUNDS
 from estimator.rows.arrays import Prepared, labels_of, prepare
 from estimator.rows.cells import READS
+from estimator.rows.headers import as_asked
 from estimator.rows.memory_neighbours import corrected_memory
 
 ADDED = (
@@ -32,7 +33,7 @@ Floats = NDArray[np.float64]
 
 def predict_rows(rows: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
     """Predict each row: throughput in the row's unit and scope with an 80% interval, memory, what bounds it."""
-    asked = [{name: str(row.get(name) or "") for name in READS} for row in rows]
+    asked = as_asked(rows, READS)
     out = [{**{str(k): str(v or "") for k, v in row.items()}, **dict.fromkeys(ADDED, "")} for row in rows]
     prepared = prepare(asked)
     for row, error in zip(out, prepared.errors, strict=True):

@@ -20,7 +20,8 @@ import numpy as np
 from benchmarks_db.errors import EstimatorError, WorkloadError
 from estimator.architectures.vision import DECODE_MS
 from estimator.rows.arrays import prepare
-from estimator.rows.cells import figure, gpus_of, model_of
+from estimator.rows.cells import figure, gpus_of, model_of, refuse_unreadable
+from estimator.rows.headers import as_asked
 from estimator.rows.predict import predicted
 
 READS = (
@@ -39,6 +40,7 @@ PRETRAINING_TOKENS_B = 10.0
 GPUS_WHERE_UNSTATED = 8.0
 """Of a run that gives no number of GPUs: its GPU-hours are predicted as on one full node, its hours left blank."""
 
+AMOUNTS = ("active_params_m", "tokens_b", "samples_m", "epochs")
 _STEP_COLUMNS = (
     "source", "date", "model", "params_m", "task", "gpu", "gpus", "nodes", "interconnect", "precision", "seq_len",
     "global_batch", "framework",
@@ -56,11 +58,12 @@ class Overhead:
 def predict_runs(rows: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
     """Predict each run; a row that cannot be predicted gets an `error`, the others go on."""
     out = [{**{str(k): str(v or "") for k, v in row.items()}, **dict.fromkeys(ADDED, "")} for row in rows]
-    asked = [{name: str(row.get(name) or "").strip() for name in READS} for row in rows]
+    asked = [{name: cell.strip() for name, cell in row.items()} for row in as_asked(rows, READS)]
     amounts: list[tuple[float, str]] = []
     steps: list[dict[str, str]] = []
     for row, answer in zip(asked, out, strict=True):
         try:
+            refuse_unreadable(row, AMOUNTS)
             amount, unit = amount_of(row)
             row["gpus"] = _number(gpus_of(row))
         except EstimatorError as untold:

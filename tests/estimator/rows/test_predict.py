@@ -70,12 +70,47 @@ def test_a_stranger_gets_a_wider_interval_than_a_known_group():
         ({"unit": "samples/sec"}, "unit: unknown unit 'samples/sec' (did you mean samples/s"),
         ({"gpus": "-1"}, "gpus: '-1' is not a number above 0"),
         ({"gpus": "eight"}, "gpus: 'eight' is not a number above 0"),
+        ({"tp": "0"}, "tp: '0' is not a number above 0"),
+        ({"seq_len": "2.048"}, "seq_len: '2.048' is not a whole number (did you mean 2?)"),
+        ({"micro_batch": "many"}, "micro_batch: 'many' is not a number above 0"),
+        ({"params_m": "-7000"}, "params_m: '-7000' is not a number above 0"),
+        ({"precision": "int3"}, "precision: unknown precision 'int3' (did you mean int8"),
+        ({"scope": "cluster"}, "scope: unknown scope 'cluster' (did you mean"),
+        ({"gpu": "H1000"}, "gpu: unknown GPU 'H1000' (did you mean H100"),
+        ({"model": "lama"}, "model: unknown model 'lama' and no size to derive its shape from (did you mean"),
     ],
 )
-def test_a_unit_or_a_number_of_gpus_that_makes_no_sense_is_refused(wrong, error):
+def test_a_cell_that_makes_no_sense_is_refused_with_what_would(wrong, error):
     out = predict_rows([KNOWN | wrong])[0]
     assert out["error"].startswith(error)
     assert out["predicted_throughput"] == ""
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        {"seq_len": "2,048"}, {"seq_len": "2 048"}, {"micro_batch": "6,0"}, {"scope": "Total "}, {"pp": "none"},
+        {"precision": "bf16-mixed"}, {"sharding": "FSDP2"}, {"sharding": "full_shard"}, {"act_ckpt": "False"},
+        {"params_m": "n/a"},
+    ],
+)  # fmt: skip
+def test_other_spellings_of_the_same_cell_give_the_same_answer(same):
+    told, usual = predict_rows([KNOWN | same, KNOWN])
+    assert [told[name] for name in ADDED] == [usual[name] for name in ADDED]
+
+
+def test_throughput_of_one_gpu_is_so_however_the_scope_is_written():
+    rows = predict_rows([KNOWN | {"scope": scope} for scope in ("per_gpu", "per GPU", "per-device")])
+    assert len({row["predicted_throughput"] for row in rows}) == 1
+    assert float(rows[0]["predicted_throughput"]) * 8 == pytest.approx(
+        float(predict_rows([KNOWN])[0]["predicted_throughput"]), rel=1e-5
+    )
+
+
+def test_weights_in_four_bits_are_no_format_to_compute_in():
+    plain = predict_rows([KNOWN | {"precision": "", "peft": "qlora"}])[0]
+    for stated in ("nf4", "4bit", "nf4+bf16"):
+        assert predict_rows([KNOWN | {"precision": stated, "peft": "qlora"}])[0][ADDED[0]] == plain[ADDED[0]]
 
 
 def test_answers_do_not_depend_on_what_must_not_be_read():

@@ -67,7 +67,7 @@ def test_the_gpus_of_a_run_may_be_counted_where_the_gpu_is_named() -> None:
         ({"samples_m": "", "dataset": "unheard-of"}, "tokens_b"),
         ({"gpu": "H1000"}, "H1000"),
         ({"model": "nobody-knows"}, "nobody-knows"),
-        ({"samples_m": "-5"}, "tokens_b"),
+        ({"samples_m": "-5"}, "samples_m: '-5' is not a number above 0"),
     ],
 )
 def test_a_run_that_cannot_be_predicted_says_why_and_the_others_go_on(change: dict[str, str], message: str) -> None:
