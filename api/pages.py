@@ -17,7 +17,7 @@ from fastapi import Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from benchmarks_db.errors import WorkloadError
-from benchmarks_db.gpus import card_test
+from benchmarks_db.gpus import Gpu, card_test, resolve_gpu
 
 Row = TypeVar("Row")
 Key = tuple[str, ...]
@@ -57,6 +57,18 @@ def matching(rows: Iterable[Row], patterns: Mapping[str, str | None]) -> list[Ro
 def _like(name: str, pattern: str) -> Callable[[object], bool]:
     glob = pattern.casefold()
     return lambda row: fnmatchcase(str(getattr(row, name) or "").casefold(), glob)
+
+
+def cards(rows: Iterable[Gpu], text: str | None) -> list[Gpu]:
+    """The cards that a person's text names, a pattern (`A100*`) or any name as elsewhere (`a100 80gb`).
+
+    EstimatorError for a card that nobody knows.
+    """
+    if text is None:
+        return list(rows)
+    test = card_test(text)
+    count = None if re.search(r"[*?[]", text) else resolve_gpu(text).count
+    return [row for row in rows if test(row.name, count)]
 
 
 def _card(text: str) -> Callable[[object], bool]:

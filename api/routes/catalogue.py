@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from api.deps import Kept, Now, Priced
 from api.listing_cache import KeptRoute, Made
-from api.pages import Page, PageQuery, aged, cut, matching, past, respond
+from api.pages import Page, PageQuery, aged, cards, cut, matching, past, respond
 from api.records import Measured, OfferRow, measured_rows, offer_key, offer_rows
 from benchmarks_db.gpus import Gpu, gpus
 from benchmarks_db.models import ModelFacts, models
@@ -118,7 +118,7 @@ async def list_gpus(request: Request, query: Annotated[GpuQuery, Query()], kept:
     """Accelerators that are planned or listed, with dense datasheet rates."""
 
     def made() -> Made:
-        rows = matching(gpus().values(), {"name": query.name, "vendor": query.vendor, "kind": query.kind})
+        rows = matching(cards(gpus().values(), query.name), {"vendor": query.vendor, "kind": query.kind})
         page, total, following = cut(rows, lambda gpu: (gpu.name,), query)
         return GpuPage(gpus=page, total=total, next=following), None
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
 from api.market import Prices
-from api.pages import PageQuery, cut, matching
+from api.pages import PageQuery, cards, cut, matching
 from api.records import Measured, measured_rows, offer_key
-from benchmarks_db.errors import WorkloadError
+from benchmarks_db.errors import EstimatorError, WorkloadError
 from benchmarks_db.gpus import gpus
 from benchmarks_db.models import models
 from estimator.cli.numbers import figure, usd
@@ -129,7 +129,10 @@ def listing(pairs: Iterable[tuple[str, str]], prices: Prices, now: datetime) -> 
     wrong = None
     query = PageQuery.model_construct(limit=ROWS, cursor=given.get("after"))
     rows, key = _rows(table, prices, now)
-    kept = matching(rows, {name: _pattern(text) for name, text in filters.items()})
+    try:
+        kept = _kept(table, rows, filters)
+    except EstimatorError as error:
+        kept, wrong = [], f"{error.message}{_did_you_mean(error)}"
     try:
         page, total, following = cut(kept, key, query)
     except WorkloadError as error:
@@ -146,6 +149,27 @@ def listing(pairs: Iterable[tuple[str, str]], prices: Prices, now: datetime) -> 
         first="after" not in given,
         wrong=wrong,
     )
+
+
+def _kept(table: str, rows: list[Any], filters: Mapping[str, str]) -> list[Any]:
+    """The rows that the filters leave: a GPU by its name as everywhere, any other by what its cell holds.
+
+    EstimatorError for a GPU that nobody knows.
+    """
+    held = {name: text if name == "gpu" else _pattern(text) for name, text in filters.items()}
+    if table != "gpus" or "name" not in filters:
+        return matching(rows, held)
+    rest = {name: text for name, text in held.items() if name != "name"}
+    try:
+        return matching(cards(rows, filters["name"]), rest)
+    except EstimatorError:  # part of a name, as somebody types it
+        if found := matching(rows, held):
+            return found
+        raise
+
+
+def _did_you_mean(error: EstimatorError) -> str:
+    return f": did you mean {' or '.join(error.nearest)}?" if error.nearest else ""
 
 
 def _pattern(text: str) -> str:

@@ -32,16 +32,15 @@ def gpus(
 ) -> None:
     """List accelerators with their datasheet rates (dense), memory and links."""
     from benchmarks_db.gpus import gpus as table
-    from benchmarks_db.gpus import resolve_gpu
 
     rows = [asdict(gpu) for gpu in table().values()]
     if name is not None:
-        found = _named(rows, "name", name)
-        if not found:
-            match = resolve_gpu(name)  # raises with the nearest names when there is no such card
-            found = [row for row in rows if row["name"] in (match.gpu.name, *match.alternatives)]
-        rows = found
-    rows = [row for row in rows if vendor is None or row["vendor"].casefold() == vendor.strip().casefold()]
+        rows = _cards(rows, name)
+    if vendor is not None:
+        vendors = {row["vendor"].casefold() for row in map(asdict, table().values())}
+        if vendor.strip().casefold() not in vendors:
+            raise UnknownName("vendor", vendor, vendors, field="--vendor")
+        rows = [row for row in rows if row["vendor"].casefold() == vendor.strip().casefold()]
     columns = (
         Column("GPU", lambda r: r["name"]),
         Column("vendor", lambda r: r["vendor"]),
@@ -156,6 +155,21 @@ def listing(
         emit(as_table(rows, columns, how, here), output)
         if not rows:
             note(f"no {what} match")
+
+
+def _cards(rows: list[dict[str, Any]], text: str) -> list[dict[str, Any]]:
+    """The cards that a text names as everywhere, else those whose names hold it; UnknownName with the nearest."""
+    from benchmarks_db.gpus import resolve_gpu
+
+    if not any(sign in text for sign in "*?["):
+        try:
+            match = resolve_gpu(text)
+        except UnknownName:
+            if held := _named(rows, "name", text):
+                return held
+            raise
+        return [row for row in rows if row["name"] in (match.gpu.name, *match.alternatives)]
+    return _named(rows, "name", text)
 
 
 def _named(rows: list[dict[str, Any]], key: str, pattern: str) -> list[dict[str, Any]]:

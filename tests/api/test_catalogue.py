@@ -84,6 +84,14 @@ def test_a_pattern_that_matches_nothing_is_an_empty_page(client: TestClient) -> 
     assert (page["models"], page["total"], page["next"]) == ([], 0, None)
 
 
+def test_gpus_are_found_by_any_of_their_names_and_a_miss_names_the_nearest(client: TestClient) -> None:
+    page = client.get("/v1/gpus", params={"name": "a100 80gb"}).json()
+    assert [row["name"] for row in page["gpus"]] == ["A100-PCIE-80GB", "A100-SXM4-80GB"]
+    refused = client.get("/v1/gpus", params={"name": "H10O"})
+    assert refused.status_code == 422
+    assert "H100" in str(refused.json()["nearest"])
+
+
 def test_offers_are_priced_unless_all_are_asked_for(client: TestClient) -> None:
     priced = every_row(client, "offers", limit=1000)
     everything = every_row(client, "offers", limit=1000, all="true")

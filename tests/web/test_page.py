@@ -226,6 +226,24 @@ def test_the_catalogue_finds_what_holds_the_text(client: TestClient) -> None:
     assert all("H100" in name for name in names)
 
 
+def test_the_catalogue_resolves_gpus_as_everywhere_and_offers_the_nearest(client: TestClient) -> None:
+    def gpus(**filters: str) -> set[str]:
+        text = client.get("/catalogue", params=filters).text
+        return set(re.findall(r"<td[^>]*>((?:[AH]\d+|GH200|RTX)[\w-]*)</td>", text))
+
+    assert gpus(table="prices", gpu="a100 80gb") == {"A100-SXM4-80GB", "A100-PCIE-80GB"}
+    assert gpus(table="machines", gpu="A10") == {"A10"}
+    assert gpus(table="machines", gpu="A10*") > {"A10", "A10G"}
+    named = client.get("/catalogue", params={"table": "gpus", "name": "a100 80gb"}).text
+    assert re.findall(r'<th scope="row">([^<]+)', named) == ["A100-PCIE-80GB", "A100-SXM4-80GB"]
+    named = client.get("/catalogue", params={"table": "gpus", "name": "rtx-30"}).text
+    assert all(name.startswith("RTX-30") for name in re.findall(r'<th scope="row">([^<]+)', named))
+    for table, name in (("gpus", "name"), ("prices", "gpu"), ("machines", "gpu"), ("measurements", "gpu")):
+        text = client.get("/catalogue", params={"table": table, name: "H10O"}).text
+        assert "unknown GPU" in text
+        assert "did you mean H100" in text
+
+
 def test_files_of_the_page_are_kept_for_ever_and_nothing_else_is_served(client: TestClient) -> None:
     address = re.search(r'href="(/static/page\.css\?v=\w+)"', client.get("/").text)
     assert address
