@@ -96,9 +96,11 @@ def as_csv(rows: Iterable[Row], columns: Sequence[str], *, verbatim: bool = Fals
 
     Text that a spreadsheet would run as a formula is made plain, unless it must come out `verbatim`.
     """
-    from estimator.sheets.safety import neutral
+    from estimator.sheets.safety import csv_cell
 
-    plain = str if verbatim else neutral
+    def plain(text: str) -> str:
+        return text if verbatim else csv_cell(text, delimiter)
+
     sheet = io.StringIO()
     writer = csv.writer(sheet, delimiter=delimiter, lineterminator="\n")
     writer.writerow(columns)

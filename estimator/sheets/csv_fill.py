@@ -16,7 +16,7 @@ from estimator.sheets.archive import refuse
 from estimator.sheets.columns import Columns, columns_of, is_header
 from estimator.sheets.options import FillOptions
 from estimator.sheets.rows import RowFiller
-from estimator.sheets.safety import BOM, neutral
+from estimator.sheets.safety import BOM, csv_cell
 from estimator.sheets.values import written
 
 HEADER_WITHIN = 50
@@ -111,10 +111,12 @@ def _write(
     try:
         if dialect.mark:
             text.write(BOM)
-        writer = csv.writer(text, delimiter=dialect.delimiter, lineterminator=dialect.line_end)
-        writer.writerows([neutral(cell) for cell in row] for row in before)
-        writer.writerow([neutral(cell) for cell in [*header, *columns.appended]])
-        writer.writerows(_filled(rows, len(header), width, columns, filler, comma=dialect.comma))
+        mark = dialect.delimiter
+        writer = csv.writer(text, delimiter=mark, lineterminator=dialect.line_end)
+        writer.writerows([csv_cell(cell, mark) for cell in row] for row in before)
+        writer.writerow([csv_cell(cell, mark) for cell in [*header, *columns.appended]])
+        cells = _filled(rows, len(header), width, columns, filler, comma=dialect.comma)
+        writer.writerows([csv_cell(cell, mark) for cell in row] for row in cells)
         text.flush()
     finally:
         text.detach()
@@ -131,14 +133,14 @@ def _filled(
             row = row[:given]
             found = filler.fill(columns, dict(enumerate(row)))
             if found is None:
-                yield [neutral(cell) for cell in row]
+                yield row
                 continue
             result = found
         cells = [*row, *[""] * (width - len(row))]
         for name, column in columns.results.items():
             value = result.get(name)
             cells[column] = written(value).replace(".", ",") if comma and isinstance(value, float) else written(value)
-        yield [neutral(cell) for cell in cells]
+        yield cells
 
 
 def _delimiter(text: str) -> str:

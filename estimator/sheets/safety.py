@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 
 LEADERS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """What makes a spreadsheet read a cell as a formula; the wide forms count in East Asian locales."""
@@ -29,6 +30,35 @@ def neutral(text: str) -> str:
     return "'" + text
 
 
+SEPARATORS = ",;\t|\r\n"
+"""What may end a cell where a file is opened as another kind of CSV than it is: quotes do not protect there."""
+HIDING = INVISIBLE.pattern[2:-2] + '"'  # what may stand in front of a formula without showing
+BULLET = re.compile(r"[-+] [^=(|!]*")  # a line of a list; without these signs no formula does anything
+
+
+@cache
+def _inner(delimiter: str) -> re.Pattern[str]:
+    """A separator, other than the file's own, and the text behind it where that begins like a formula."""
+    others = re.escape(SEPARATORS.replace(delimiter, ""))
+    leaders = re.escape("".join(LEADERS).translate(dict.fromkeys(map(ord, SEPARATORS))))
+    hiding = HIDING + ("\t" if delimiter == "\t" else "")
+    return re.compile(f"([{others}])([{hiding}]*[{leaders}][^{others}]*)")
+
+
+def csv_cell(text: str, delimiter: str = ",") -> str:
+    """The text as a cell of a CSV: no part of it runs as a formula, whichever separator the file is opened with.
+
+    >>> csv_cell("a;=cmd"), csv_cell("range: 1;-2"), csv_cell("a,=b", ";")
+    ("a;'=cmd", 'range: 1;-2', "a,'=b")
+    """
+
+    def told(found: re.Match[str]) -> str:
+        shown = re.sub(f"^[{HIDING}\t]+", "", found[2]).rstrip('" ')
+        return found[0] if NUMBER.fullmatch(shown) or BULLET.fullmatch(shown) else f"{found[1]}'{found[2]}"
+
+    return _inner(delimiter).sub(told, neutral(text))
+
+
 def csv_lines(rows: Iterable[Sequence[str]], *, bom: bool = False) -> Iterator[str]:
     """Rows as RFC 4180 lines (CRLF), each cell made plain; with a byte order mark for Excel when asked."""
     if bom:
@@ -36,7 +66,7 @@ def csv_lines(rows: Iterable[Sequence[str]], *, bom: bool = False) -> Iterator[s
     line = _Line()
     writer = csv.writer(line, lineterminator="\r\n")
     for row in rows:
-        writer.writerow([neutral(cell) for cell in row])
+        writer.writerow([csv_cell(cell) for cell in row])
         yield line.text
 
 
