@@ -14,7 +14,7 @@ from benchmarks_db.errors import UnknownName
 from estimator.cli.errors import note
 from estimator.cli.flags import FormatOption, OutputOption, PlainOption, surroundings
 from estimator.cli.numbers import UNKNOWN, count, figure
-from estimator.cli.output import Column, as_csv, as_json, as_table, chosen_format, emit
+from estimator.cli.output import XLSX, Column, as_csv, as_json, as_table, chosen_format, emit, emit_workbook
 
 NameArgument = Annotated[
     str | None, typer.Argument(metavar="[NAME]", help="A name or a pattern: h100, A100*.", show_default=False)
@@ -145,9 +145,11 @@ def listing(
 ) -> None:
     """Print rows as a table, or whole as CSV or as `{"version": "1", what: [...]}`."""
     here = surroundings(no_color=no_color, output=output)
-    how = chosen_format(format, output)
+    how = chosen_format(format, output, also=XLSX)
     names = list(fields) if fields is not None else list(rows[0]) if rows else []
-    if how == "json":
+    if how == "xlsx":
+        emit_workbook(what.capitalize(), rows, names, output)
+    elif how == "json":
         emit(as_json({"version": "1", what: rows}), output)
     elif how == "csv":
         emit(as_csv(rows, names), output)

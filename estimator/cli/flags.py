@@ -13,7 +13,11 @@ from estimator.cli.settings import Settings, overrides_file, settings
 FormatOption = Annotated[
     str | None,
     typer.Option(
-        "--format", "-f", metavar="FORMAT", help="table, json, csv, markdown; plan also xlsx.", show_default=False
+        "--format",
+        "-f",
+        metavar="FORMAT",
+        help="table, json, csv, markdown; plan, estimate and listings also xlsx.",
+        show_default=False,
     ),
 ]
 OutputOption = Annotated[

@@ -21,7 +21,7 @@ from estimator.cli.flags import (
     PlainOption,
     surroundings,
 )
-from estimator.cli.output import as_csv, as_json, as_table, chosen_format, emit
+from estimator.cli.output import XLSX, as_csv, as_json, as_table, chosen_format, emit, emit_workbook
 from estimator.cli.prices_in_use import market_in_use
 from estimator.cli.settings import Settings
 
@@ -173,8 +173,10 @@ def print_offers(rows: list[dict[str, Any]], here: Settings, format: str | None,
     """Offers as a table, CSV, or the document of CONTRACT.md."""
     from estimator.cli.price_views import offer_columns
 
-    how = chosen_format(format, output)
-    if how == "json":
+    how = chosen_format(format, output, also=XLSX)
+    if how == "xlsx":
+        emit_workbook("Offers", rows, list(rows[0]) if rows else [], output)
+    elif how == "json":
         emit(as_json({"version": "1", "currency": "USD", "offers": rows}), output)
     elif how == "csv":
         emit(as_csv(rows, list(rows[0]) if rows else []), output)

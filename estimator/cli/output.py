@@ -18,6 +18,8 @@ from benchmarks_db.errors import WorkloadError
 from estimator.cli.settings import Settings
 
 FORMATS = ("table", "json", "csv", "markdown")
+XLSX = ("xlsx",)
+WORKBOOKS = "a workbook (xlsx) is written by plan, estimate and the listings (offers, instances, gpus, models, ...)"
 GAP = "  "
 Row = Mapping[str, Any]
 
@@ -33,14 +35,20 @@ class Column:
 
 
 def chosen_format(name: str | None, output: Path | None, *, also: tuple[str, ...] = ()) -> str:
-    """The format asked for, else what the file's ending says, else a table; `also` are formats of one command."""
-    known = (*FORMATS, *also)
+    """The format asked for, else what the file's ending says, else a table; `also` are formats of some commands."""
+    found = _format_named(name, output, (*FORMATS, *also))
+    if found == "xlsx" and (output is None or str(output) == "-"):
+        raise WorkloadError("a workbook goes into a file", field="--output", nearest=("-o FILE.xlsx",))
+    return found
+
+
+def _format_named(name: str | None, output: Path | None, known: tuple[str, ...]) -> str:
     if name is None:
         endings = {".json": "json", ".csv": "csv", ".md": "markdown", ".markdown": "markdown", ".xlsx": "xlsx"}
         found = endings.get(output.suffix.lower(), "table") if output else "table"
         if found not in known:
             raise WorkloadError(
-                f"this command writes {', '.join(known)}",
+                f"this command writes {', '.join(known)}; {WORKBOOKS}",
                 field="--output",
                 value=str(output),
                 nearest=("--format csv",),
@@ -48,6 +56,10 @@ def chosen_format(name: str | None, output: Path | None, *, also: tuple[str, ...
         return found
     word = name.strip().lower()
     word = {"md": "markdown", "text": "table", "plain": "table", "excel": "xlsx"}.get(word, word)
+    if word == "xlsx" not in known:
+        raise WorkloadError(
+            f"this command writes {', '.join(known)}; {WORKBOOKS}", field="--format", value=name, nearest=("csv",)
+        )
     if word not in known:
         near = get_close_matches(word, known, n=1, cutoff=0.5)
         raise WorkloadError(f"{name!r} is not one of {', '.join(known)}", field="--format", value=name, nearest=near)
@@ -68,6 +80,15 @@ def emit(text: str, output: Path | None) -> None:
         raise WorkloadError(
             f"{output} cannot be written: {error.strerror or error}", field="--output", value=str(output)
         ) from None
+
+
+def emit_workbook(name: str, rows: Sequence[Row], columns: Sequence[str], output: Path | None) -> None:
+    """Write rows as a workbook of one sheet into the file `output`."""
+    from estimator.sheets.output import write_bytes
+    from estimator.sheets.table_book import table_workbook
+
+    if output is not None:  # as `chosen_format` has seen to
+        write_bytes(output, table_workbook(name, rows, columns))
 
 
 def as_json(value: object) -> str:

@@ -19,7 +19,7 @@ from estimator.cli.flags import (
     PlainOption,
     surroundings,
 )
-from estimator.cli.output import as_csv, chosen_format, emit
+from estimator.cli.output import XLSX, as_csv, chosen_format, emit, emit_workbook
 from estimator.cli.request_flags import takes_request, workload_of
 
 if TYPE_CHECKING:
@@ -58,9 +58,7 @@ def plan(
     Exit 3 when nothing satisfies the request, 4 when there is no usable price.
     """
     here = surroundings(offline=offline, no_color=no_color, output=output, overrides=overrides)
-    how = chosen_format(format, output, also=() if solve_for is not None else ("xlsx",))
-    if how == "xlsx" and (output is None or str(output) == "-"):
-        raise WorkloadError("a workbook goes into a file: -o plan.xlsx", field="--output")
+    how = chosen_format(format, output, also=() if solve_for is not None else XLSX)
     workload = workload_of(file, request)
     if solve_for is not None:
         return _solved(workload, solve_for, here, how, max_age, output)
@@ -97,7 +95,7 @@ def estimate(
     Exit 3 when none of it can run the workload.
     """
     here = surroundings(offline=offline, no_color=no_color, output=output, overrides=overrides)
-    how = chosen_format(format, output)
+    how = chosen_format(format, output, also=XLSX)
     workload = workload_of(file, request)
 
     from estimator.cli.measured import measured_rows
@@ -108,7 +106,12 @@ def estimate(
     document = compared(
         workload, offers=offers, now=here.now, measured=own, history=spot_history_in_use(workload, here)
     )
-    emit(_compared(document, here, how, explain=workload.options.explain), output)
+    if how == "xlsx":
+        from estimator.flat import ESTIMATE_CSV
+
+        emit_workbook("Estimates", document.records(), ESTIMATE_CSV, output)
+    else:
+        emit(_compared(document, here, how, explain=workload.options.explain), output)
     if document.estimates:
         return DONE
     for hardware, reason in document.rejected.items():

@@ -27,7 +27,7 @@ from estimator.cli.offers import (
     offers_command,
     offers_of,
 )
-from estimator.cli.output import as_json, chosen_format, emit
+from estimator.cli.output import XLSX, as_json, chosen_format, emit
 from estimator.cli.price_alerts import watch as watch_command
 from estimator.cli.price_refresh import refresh as refresh_command
 from estimator.cli.prices_in_use import store_to_read, store_url
@@ -66,7 +66,7 @@ def status(
     rows = _status_rows(store, here)
     rows = _where(rows, cloud, region)
     listing("sets", rows, scope_columns(here.now), format, output, no_color)
-    if chosen_format(format, output) in ("table", "markdown"):
+    if chosen_format(format, output, also=XLSX) in ("table", "markdown"):
         note(f"database: {store.name}" if store else f"database: none yet ({store_url(here)}); shipped prices are used")
         last = store.last_run() if store else None
         if last is not None:

@@ -85,6 +85,32 @@ def test_a_plan_is_written_as_a_workbook(quiet: Path, capsys: pytest.CaptureFixt
         assert capsys.readouterr().out == ""
         assert openpyxl.load_workbook(quiet / more[-1]).sheetnames[0] == "Summary"
     assert run([*words, "--format", "xlsx"]) == 2
-    assert "-o plan.xlsx" in capsys.readouterr().err
-    assert run(["gpus", "-o", "gpus.xlsx"]) == 2
-    assert not (quiet / "gpus.xlsx").exists()
+    assert "-o FILE.xlsx" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "sheet", "column"),
+    [
+        (["estimate", "--model", "llama3-8b", "--method", "lora", "--tokens", "50M", "--gpu", "H100:8"], "Estimates",
+         "cost_usd_p50"),
+        (["offers", "H100:8"], "Offers", "price_usd_per_hour"),
+        (["gpus", "H100"], "Gpus", "usable_gib"),
+    ],
+)  # fmt: skip
+def test_comparisons_and_listings_are_written_as_workbooks_too(
+    words: list[str], sheet: str, column: str, quiet: Path
+) -> None:
+    assert run([*words, "-o", "out.xlsx"]) == 0
+    book = openpyxl.load_workbook(quiet / "out.xlsx")
+    head, first, *_ = book[sheet].iter_rows(values_only=True)
+    assert isinstance(first[head.index(column)], int | float)
+
+
+def test_what_writes_no_workbook_says_what_does(quiet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["plan", "--model", "llama3-8b", "--tokens", "1M", "--solve-for", "budget"]
+    for more, field in ((["--format", "xlsx"], "--format"), (["-o", "out.xlsx"], "--output")):
+        assert run([*words, *more]) == 2
+        told = capsys.readouterr().err
+        assert field in told
+        assert "written by plan, estimate and the listings" in told
+    assert not (quiet / "out.xlsx").exists()
