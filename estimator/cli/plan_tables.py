@@ -193,13 +193,22 @@ def recommendation(entry: Row, workload: Row) -> str:
         "no": "it does not fit",
         "unknown": "whether it fits is unknown",
     }[entry["memory_gib"]["verdict"]]
-    memory = "" if fits.endswith("unknown") else f" ({figure(used)} of {figure(capacity)} GiB a GPU)"
+    chance = entry["memory_gib"]["probability"]
+    sure = "" if chance is None or chance > 0.99 else f", {_percent(chance)} sure to fit"
+    memory = "" if fits.endswith("unknown") else f" ({figure(used)} of {figure(capacity)} GiB a GPU{sure})"
+    risk = entry["risk"]
+    held = [
+        f"{words} in {_percent(risk[key])}"
+        for key, words in (("probability_deadline", "in time"), ("probability_budget", "within the budget"))
+        if risk[key] is not None
+    ]
+    limits = f"; {' and '.join(held)} of cases" if held else ""
     where = "of your own" if entry["cloud"] == "own" else f"on {entry['cloud']} {_place(entry)}, {entry['market']}"
     return printable(
         f"{best}: {entry['nodes']} x {entry['instance_type']} ({figure(entry['gpus'])} x {entry['gpu']}) "
         f"{where}: {hours(entry['hours']['p50'])} "
         f"({hours(entry['hours']['p10'])} to {hours(entry['hours']['p90'])}){price}; {fits}{memory}, "
-        f"bound by {entry['bound_by']}."
+        f"bound by {entry['bound_by']}{limits}."
     )
 
 

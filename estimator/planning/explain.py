@@ -216,9 +216,10 @@ def _risk(entry: EstimateEntry) -> list[str]:
     hazard = risk.hazard_per_hour
     lines = []
     if risk.expected_interruptions > 0:
+        lines.append(f"interruptions = {risk.expected_interruptions:.3g} on average over the run (mean)")
         lines.append(
-            f"interruptions = {risk.expected_interruptions:.3g} expected, at {hazard.typical:.3g} an hour "
-            f"({hazard.low:.3g} to {hazard.high:.3g})"
+            f"  rate of the whole job: {hazard.low:.3g} to {hazard.high:.3g} an hour by what the sources say, "
+            f"{hazard.typical:.3g} typically"
         )
         if risk.checkpoint_interval_hours is not None:
             lines.append(f"  a checkpoint every {risk.checkpoint_interval_hours * 60:.3g} min")

@@ -332,6 +332,9 @@ def cautions(job: Job, ways: Ways, row: int, offer: Offer, price: PriceDocument)
     chance = ways.outcome.meets_deadline[row]
     if limits.deadline is not None and chance < 0.9:
         notes.append(f"meets the deadline with a probability of {chance:.0%}")
+    kept = ways.outcome.meets_budget[row]
+    if limits.budget is not None and price.usd_per_hour is not None and kept < 0.9:
+        notes.append(f"stays within the budget with a probability of {kept:.0%}")
     return notes
 
 

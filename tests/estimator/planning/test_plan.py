@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from benchmarks_db.errors import PricesUnavailable, UnknownName, WorkloadError
 from estimator import Workload, estimate, plan
+from estimator.cli.plan_tables import recommendation
 from estimator.documents import PlanDocument
 from estimator.planning.fronts import pareto_front
 from pricing.market import Market
@@ -361,3 +362,33 @@ def test_an_alternative_beyond_a_limit_says_which_limit_it_breaks() -> None:
     both = planned(constraints={"deadline": 1000, "budget": 1000}).tradeoffs
     assert both
     assert not any("but" in text for text in both)
+
+
+def test_a_limit_that_may_not_hold_is_a_warning_and_stands_in_the_first_sentence() -> None:
+    free = planned().plans[0]
+    assert free.cost_usd is not None
+    limits = {"deadline": free.hours.p50 * 1.01, "budget": free.cost_usd.p50 * 1.01}
+    document = planned(constraints=limits)
+    best = document.plans[0]
+    for name, chance in (("deadline", best.risk.probability_deadline), ("budget", best.risk.probability_budget)):
+        assert chance is not None
+        assert 0.4 < chance < 0.9
+        assert any(name in text and f"with a probability of {chance:.0%}" in text for text in best.warnings)
+    said = recommendation(best.model_dump(mode="json"), document.workload)
+    assert f"in time in {best.risk.probability_deadline:.0%} and within the budget in" in said
+
+
+def test_a_verdict_that_is_not_sure_says_how_sure_it_is() -> None:
+    for plan_ in planned(constraints={"gpus": ["L4", "A10G"]}, options={"top": 30}).plans:
+        chance = plan_.memory_gib.probability
+        said = recommendation(plan_.model_dump(mode="json"), {})
+        assert (f"{chance:.0%} sure to fit" in said) == (chance is not None and chance <= 0.99)
+
+
+def test_interruptions_are_told_as_one_mean_and_one_rate_by_their_names() -> None:
+    [best] = planned(options={"explain": True, "top": 1}).plans
+    assert best.market is Market.SPOT
+    told = "\n".join(best.explanation)
+    assert f"interruptions = {best.risk.expected_interruptions:.3g} on average over the run (mean)" in told
+    hazard = best.risk.hazard_per_hour
+    assert f"rate of the whole job: {hazard.low:.3g} to {hazard.high:.3g} an hour" in told
