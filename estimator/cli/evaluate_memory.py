@@ -18,6 +18,13 @@ _ERRORS = (
     Column("rows", lambda r: str(r["rows"]), right=True),
     Column("median error %", lambda r: figure(r["median_error_percent"]), right=True),
     Column("p90 error %", lambda r: figure(r["p90_error_percent"]), right=True),
+    Column("80% interval holds %", lambda r: _or_unknown(r["interval_holds_percent"]), right=True),
+)
+_VERDICTS = (
+    Column("cards near the limit", lambda r: str(r["split"])),
+    Column("verdict", lambda r: str(r["verdict"])),
+    Column("said %", lambda r: figure(r["said_percent"]), right=True),
+    Column("fits %", lambda r: figure(r["fits_percent"]), right=True),
 )
 _STATED = (
     Column("stated case", lambda r: str(r["case"]), spare=1),
@@ -30,15 +37,16 @@ _STATED = (
 
 
 def evaluate_memory(format: str | None, output: Path | None) -> None:
-    """Print both tables; JSON holds them as `memory`, `stated` and `verdicts_of_runs`, CSV the errors alone."""
+    """Print the tables; JSON holds `memory`, `stated`, `verdicts` and `verdicts_of_runs`, CSV the errors alone."""
     from estimator.evaluation.memory import evaluate
 
     how = chosen_format(format, output)
     found = evaluate()
-    errors, stated = error_rows(found), stated_rows(found)
+    errors, stated, said = error_rows(found), stated_rows(found), verdict_rows(found)
     if how == "json":
         verdicts = {verdict.value: count for verdict, count in found.ran.items()}
-        emit(as_json({"version": "1", "memory": errors, "stated": stated, "verdicts_of_runs": verdicts}), output)
+        tables: dict[str, Any] = {"memory": errors, "stated": stated, "verdicts": said, "verdicts_of_runs": verdicts}
+        emit(as_json({"version": "1"} | tables), output)
         return
     if how == "csv":
         emit(as_csv(errors, list(errors[0])), output)
@@ -50,8 +58,17 @@ def evaluate_memory(format: str | None, output: Path | None) -> None:
         f"{len(found.false_yes)} stated out-of-memory cases are said to fit.\n"
         f"Verdicts on measured runs, all of which fitted: {ran}."
     )
-    tables = (as_table(errors, _ERRORS, how, here), as_table(stated, _STATED, how, here), words)
-    emit("\n\n".join(table.rstrip() for table in tables), output)
+    parts = (
+        as_table(errors, _ERRORS, how, here),
+        as_table(said, _VERDICTS, how, here),
+        as_table(stated, _STATED, how, here),
+        words,
+    )
+    emit("\n\n".join(part.rstrip() for part in parts), output)
+
+
+def _or_unknown(value: float | None) -> str:
+    return UNKNOWN if value is None else figure(value)
 
 
 def error_rows(found: MemoryEvaluation) -> list[dict[str, Any]]:
@@ -63,8 +80,22 @@ def error_rows(found: MemoryEvaluation) -> list[dict[str, Any]]:
             "rows": line.rows,
             "median_error_percent": round(100.0 * line.median, 1),
             "p90_error_percent": round(100.0 * line.p90, 1),
+            "interval_holds_percent": None if line.inside != line.inside else round(100.0 * line.inside, 1),
         }
         for line in found.errors
+    ]
+
+
+def verdict_rows(found: MemoryEvaluation) -> list[dict[str, Any]]:
+    """How often each verdict is said of cards within a factor of two of what a row took, and how often it fits."""
+    return [
+        {
+            "split": line.split,
+            "verdict": line.verdict.value,
+            "said_percent": round(100.0 * line.said, 1),
+            "fits_percent": round(100.0 * line.fits, 1),
+        }
+        for line in found.verdicts
     ]
 
 

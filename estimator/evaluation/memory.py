@@ -9,6 +9,7 @@ laboratory` whole laboratories (no correction, no habit that only the laboratory
 from __future__ import annotations
 
 import csv
+import math
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -17,11 +18,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from estimator.evaluation.memory_verdicts import VerdictLine, cards, verdict_lines
 from estimator.memory import BOUNDS, DEFAULT, PRIOR, VERDICTS, MemoryConstants, verdict
 from estimator.rows.arrays import Prepared, prepare
-from estimator.rows.cells import Row
-from estimator.rows.memory import Question, is_shapeless_language, question, row_memory
-from estimator.rows.memory_neighbours import Features, correction, features_of, measured, with_activations
+from estimator.rows.memory import KNOWN_LABORATORY, Question, length_guessed, question, row_memory
+from estimator.rows.memory_neighbours import (
+    Features,
+    corrected_memory,
+    correction,
+    features_of,
+    measured,
+    with_activations,
+)
 from estimator.terms import Verdict
 
 Array = NDArray[np.float64]
@@ -42,6 +50,7 @@ class ErrorLine:
     rows: int
     median: float
     p90: float
+    inside: float  # share whose 80% interval holds what was stated; NaN where no interval is asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +71,7 @@ class MemoryEvaluation:
 
     errors: list[ErrorLine]
     stated: list[StatedLine]
+    verdicts: list[VerdictLine]
     ran: dict[Verdict, int]  # verdicts on all measured rows that say enough: every one of them ran
 
     @property
@@ -80,12 +90,12 @@ def evaluate() -> MemoryEvaluation:
     prepared, stated = measured()
     features = features_of(prepared)
     language = np.array([row.language for row in prepared.rows], bool)
-    length = np.array([length_known(row) for row in prepared.rows], bool)
+    length = np.array([not length_guessed(row) for row in prepared.rows], bool)
     everything = np.ones(len(stated), bool)
     splits = {
         "known group": known_group(prepared, stated, features),
         "known laboratory": known_laboratory(prepared, stated, features),
-        "unseen laboratory": unseen_laboratory(prepared, stated, features),
+        UNSEEN: unseen_laboratory(prepared, stated, features),
     }
     subsets = {
         "all": everything,
@@ -93,32 +103,66 @@ def evaluate() -> MemoryEvaluation:
         "language models": language,
         "vision and other": ~language,
     }
+    half = {split: interval(prepared, logs, known=split != UNSEEN) for split, logs in splits.items()}
     errors = [
-        line(f"{split}, {subset}", logs, features.group, chosen)
+        line(f"{split}, {subset}", logs, features.group, chosen, half[split])
         for split, logs in splits.items()
         for subset, chosen in subsets.items()
     ]
     errors.append(line("same row twice (noise floor)", replicates(prepared, stated), features.group, everything))
-    return MemoryEvaluation([one for one in errors if one.rows], stated_cases(), verdicts_of_runs())
+    verdicts = [
+        one
+        for split in ("known laboratory", UNSEEN)
+        for one in verdicts_on_cards(split, prepared, stated, splits[split], features.group)
+    ]
+    return MemoryEvaluation([one for one in errors if one.rows], stated_cases(), verdicts, verdicts_of_runs())
 
 
-def length_known(row: Row) -> bool:
-    """Whether the length of the longest sample is stated (or known of the program), where samples have one."""
-    return not (row.language or is_shapeless_language(row)) or "unsloth" not in row.framework
+UNSEEN = "unseen laboratory"
 
 
-def line(case: str, logs: Array, group: NDArray[np.str_], chosen: NDArray[np.bool_]) -> ErrorLine:
-    """Group-weighted median and 90th percentile of |exp(log ratio) - 1| over the chosen rows that have one."""
+def interval(prepared: Prepared, logs: Array, *, known: bool) -> Array:
+    """Half of the 80% interval of predictions that are off by `logs`, as a fraction of what is predicted."""
+    found = row_memory(prepared)
+    return np.asarray(found.half / found.stated * (KNOWN_LABORATORY if known else 1.0), float)
+
+
+def verdicts_on_cards(
+    split: str, prepared: Prepared, stated: Array, logs: Array, group: NDArray[np.str_]
+) -> list[VerdictLine]:
+    """What is said of the rows on all cards near their size, what no meter of theirs counts included."""
+    found = row_memory(prepared)
+    unseen = found.account.used - found.stated
+    return verdict_lines(
+        split,
+        stated * np.exp(logs) + unseen,
+        found.account.sigma / found.account.used * (stated * np.exp(logs) + unseen),
+        stated + unseen,
+        group,
+        cards(),
+    )
+
+
+def line(
+    case: str, logs: Array, group: NDArray[np.str_], chosen: NDArray[np.bool_], half: Array | None = None
+) -> ErrorLine:
+    """Group-weighted median and 90th percentile of |exp(log ratio) - 1| over the chosen rows that have one.
+
+    `half`: half-width of each row's 80% interval as a fraction of its prediction.
+    """
     use = chosen & np.isfinite(logs)
     if not use.any():
-        return ErrorLine(case, 0, 0, float("nan"), float("nan"))
+        return ErrorLine(case, 0, 0, math.nan, math.nan, math.nan)
     _, code = np.unique(group[use], return_inverse=True)
     weight = 1.0 / np.bincount(code)[code]
     error = np.abs(np.expm1(logs[use]))
     order = np.argsort(error)
     share = np.cumsum(weight[order]) / weight.sum()
     median, p90 = (float(error[order][np.searchsorted(share, q)]) for q in (0.5, 0.9))
-    return ErrorLine(case, len(np.unique(code)), int(use.sum()), median, p90)
+    inside = math.nan
+    if half is not None:
+        inside = float(np.average(np.abs(np.expm1(-logs[use])) <= half[use], weights=weight))
+    return ErrorLine(case, len(np.unique(code)), int(use.sum()), median, p90, inside)
 
 
 def known_group(prepared: Prepared, stated: Array, features: Features) -> Array:
@@ -213,7 +257,7 @@ def verdicts_of_runs() -> dict[Verdict, int]:
     """How often each verdict falls on the measured throughput rows: whatever was timed had fitted."""
     from benchmarks_db.measurements import load
 
-    memory = row_memory(prepare(load().rows(), profiles=False))
+    memory = corrected_memory(prepare(load().rows()))
     codes = verdict(memory.account.used, memory.capacity, memory.account.sigma)
     return {name: int((codes == code).sum()) for code, name in enumerate(VERDICTS)}
 

@@ -121,7 +121,7 @@ def account(
     first, last = stages(
         work,
         layout,
-        bytes_of(layout, method, precision, optimizer, double_quant, stack),
+        bytes_of(method, precision, optimizer, double_quant, stack),
         is_eager(attention),
         stack,
         constants,
@@ -137,7 +137,6 @@ def account(
 
 
 def bytes_of(
-    layout: Layout,
     method: Method | Sequence[Method],
     precision: Precision | Sequence[Precision],
     optimizer: Optimizer | Sequence[Optimizer],
@@ -148,10 +147,9 @@ def bytes_of(
     plain = recipe(method=method, precision=precision, optimizer=optimizer, double_quant=double_quant)
     if stack is ORDINARY:
         return plain
-    sharded = np.asarray(layout.sharding) >= Sharding.ZERO3
     if isinstance(precision, Precision):
-        return adjust(plain, stack, np.asarray(MIXED.get(precision, 0)), sharded)
-    return adjust(plain, stack, np.array([MIXED.get(p, 0) for p in precision]), sharded)
+        return adjust(plain, stack, np.asarray(MIXED.get(precision, 0)))
+    return adjust(plain, stack, np.array([MIXED.get(p, 0) for p in precision]))
 
 
 MIXED = {Precision.FP16: 1, Precision.BF16: 2, Precision.AUTO: 2, Precision.FP8: 3}
@@ -204,7 +202,8 @@ def stages(
     # ZeRO-3 keeps only the fp32 master; the compute copy exists layer by layer
     master = np.asarray(bytes_.master)
     kept = np.where((zero >= Sharding.ZERO3) & (master > 0), 0.0, 1.0)
-    layer = (dense * p / np.maximum(w["layers"], 1.0)) + experts * p / np.maximum(w["layers"], 1.0)
+    layers, one_of = np.maximum(w["layers"], 1.0), np.maximum(w["experts"] / e, 1.0)  # experts run one by one
+    layer = (dense + experts) * p / layers
     gathers = (zero >= Sharding.ZERO3) & (group > 1)
     held = np.where(p > 1, 1.0, 0.0)  # a pipeline stage is used again at once, so FSDP leaves it gathered
     trained = np.where(adapters, 0.0, 1.0)
@@ -215,12 +214,12 @@ def stages(
     quantised = np.asarray(bytes_.dequantised) > 0
     on_gpu = np.where(np.asarray(layout.offload) > 0, 0.0, 1.0)  # offloaded states and master weights live in the host
     on_host = np.asarray(stack.host_checkpoints) * (np.asarray(layout.recompute) >= Recompute.FULL)
-    stored_whole = np.asarray(layout.recompute) == Recompute.NONE
     over = np.where(w["layers"] > 0, constants.activation_factor, constants.counted_factor)
     value_bytes = np.asarray(bytes_.activation) * over * stack.activation_share
     value_bytes = value_bytes * np.where(master > 0, 1.0 + w["single_share"], 1.0)  # 4 bytes instead of 2
     value_bytes = value_bytes * np.where(quantised, constants.quantised_factor, 1.0)
-    value_bytes = value_bytes * np.where(adapters & stored_whole, constants.adapter_factor, 1.0)
+    # Recomputing everything keeps the layers' inputs alone, exactly as counted; a layer at work has the copies
+    kept_bytes = np.where(np.asarray(layout.recompute) >= Recompute.FULL, np.asarray(bytes_.activation), value_bytes)
     loss = w["logits_values"] * constants.logits_bytes * stack.logits_share / (t * c)
 
     gpus = np.asarray(layout.gpus, float)
@@ -252,15 +251,16 @@ def stages(
         bucket = np.where(copies, bytes_.gradient * whole * stack.bucket_copy, 0.0)
         partial = (zero >= Sharding.ZERO1) & (zero <= Sharding.ZERO2) & (group > 1)
         bucket = bucket + np.where(partial, 2 * bytes_.embedding * np.minimum(whole, BUCKET_VALUES), 0.0)
-        dequantised = np.asarray(bytes_.dequantised) * layer
-        stored = values * flights * depth / p * (1 - on_host) * whole_stored + working * whole_working
+        dequantised = np.asarray(bytes_.dequantised) * (dense * p / layers + experts * p / layers / one_of)
+        stored = values * flights * depth / p * (1 - on_host) * whole_stored
+        at_work = working * whole_working
         return Parts(
             weights=weights,
             gradients=gradients,
             optimizer=states,
             buffers=gathered + bucket + dequantised,
             framework=framework,
-            activations_per_sample=stored * value_bytes / c,
+            activations_per_sample=(stored * kept_bytes + at_work * value_bytes) / c,
             logits_per_sample=logits,
         )
 

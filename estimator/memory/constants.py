@@ -26,8 +26,6 @@ class MemoryConstants:
     """Activations of a transformer over its closed form: norms and softmax statistics in fp32, dropout masks."""
     counted_factor: float = 1.0
     """Activations of other models over their counted values: in-place operators, masks, indices."""
-    adapter_factor: float = 1.2
-    """More of them with adapters and no recomputation: dropped-out inputs of every adapted matrix."""
     quantised_factor: float = 1.2
     """More of them over a 4-bit base: `prepare_model_for_kbit_training` keeps norms and their outputs in fp32."""
     selective_share: float = 0.6
@@ -40,16 +38,16 @@ class MemoryConstants:
     """Share of what comes and goes that the caching allocator holds but cannot use."""
     gathered_layers: float = 2.0
     """Layers whose full weights ZeRO-3 holds at once: the current and the prefetched one."""
-    sigma_states: float = 0.05
+    sigma_states: float = 0.0625
     """Relative error, one standard deviation, of weights, gradients and optimizer states."""
-    sigma_moving: float = 0.2
+    sigma_moving: float = 0.25
     """The same of activations, logits and buffers; both as seen on laboratories left out of the fit."""
-    sigma_gib: float = 0.6
+    sigma_gib: float = 0.75
     """GiB of error that comes with any program."""
-    margin: float = 1.0
-    """Standard deviations below the capacity from which it "fits": about five in six hold."""
-    margin_over: float = 1.65
-    """Standard deviations above the capacity from which it does not: about one in twenty fits all the same."""
+    margin: float = 0.8
+    """Standard deviations below the capacity from which it "fits"; `evaluate --memory` prints how often that holds."""
+    margin_over: float = 1.32
+    """Standard deviations above the capacity from which it does not: few that fit are ruled out."""
 
 
 PRIOR = MemoryConstants()
@@ -60,7 +58,6 @@ BOUNDS = {
     "nccl_gib": (0.1, 1.2),
     "activation_factor": (0.8, 1.5),
     "counted_factor": (0.8, 1.3),
-    "adapter_factor": (1.0, 2.0),
     "quantised_factor": (1.0, 1.8),
     "selective_share": (0.4, 1.0),
     "logits_bytes": (4.0, 20.0),
@@ -72,14 +69,13 @@ BOUNDS = {
 DEFAULT = replace(
     PRIOR,
     context_gib=1.0,
-    workspace_gib=0.75,
+    workspace_gib=0.733,
     nccl_gib=1.2,
-    activation_factor=1.3,
-    counted_factor=0.97,
-    adapter_factor=1.16,
-    quantised_factor=1.21,
-    selective_share=0.46,
-    logits_bytes=9.4,
-    fragmentation=0.05,
-    gathered_layers=2.0,
+    activation_factor=1.17,
+    counted_factor=0.9,
+    quantised_factor=1.32,
+    selective_share=0.412,
+    logits_bytes=11.1,
+    fragmentation=0.129,
+    gathered_layers=2.39,
 )

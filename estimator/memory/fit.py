@@ -57,7 +57,7 @@ def largest_micro_batch(
     Closed form: at a fixed layout every component is a straight line in the micro-batch. `layout.micro_batch` is
     ignored; `layout.grad_accum` bounds the micro-batches in flight of a pipeline (the largest it can be is safe).
     """
-    bytes_ = bytes_of(layout, method, precision, optimizer, double_quant, stack)
+    bytes_ = bytes_of(method, precision, optimizer, double_quant, stack)
     parts = stages(work, layout, bytes_, is_eager(attention), stack, constants)
     sign = 0.0 if surely is None else constants.margin if surely else -constants.margin_over
     room = [_room(part, np.asarray(capacity, float) * GIB, sign, constants) for part in parts]

@@ -37,20 +37,22 @@ class Stack:
     frozen_fp8: Trait = 0.0  # 1: with fp8, a frozen base is stored in fp8
     peak_tokens: Trait = float("nan")  # longest sample where a row states no length
     lora_rank: Trait = float("nan")  # rank of its adapters where a row states none
+    loads_whole: Trait = 0.0  # 1: every GPU reads all weights before FSDP takes its share of them
     counted: Trait = 1.0  # share of the CUDA context and of NCCL that the program's own meter counts
 
 
 ORDINARY = Stack()
+TUNED = "nemo"
+"""Whose habits software has that is tuned as MLPerf's is, where it is not named."""
+UNKNOWN_METER = 0.3
+"""`counted` of a program that is not known: most print torch's own meter, some what nvidia-smi shows."""
 
 
-def adjust(bytes_: Recipe, stack: Stack, half: NDArray[np.int64], sharded: NDArray[np.bool_]) -> Recipe:
-    """Bytes a parameter as this program keeps them; `half`: 0 not mixed, 1 mixed fp16, 2 mixed bf16, 3 mixed fp8.
-
-    Where weights are `sharded` (FSDP), trained ones are raised to fp32 even by programs that load them in 16 bit.
-    """
+def adjust(bytes_: Recipe, stack: Stack, half: NDArray[np.int64]) -> Recipe:
+    """Bytes a parameter as this program keeps them; `half`: 0 not mixed, 1 mixed fp16, 2 mixed bf16, 3 mixed fp8."""
     full = np.asarray(bytes_.adapter) <= 0
     mixed = full & (half > 0)
-    pure = mixed & (np.asarray(stack.pure16) > 0) & ~sharded
+    pure = mixed & (np.asarray(stack.pure16) > 0)
     gradient = np.where(half == 1, stack.gradient_fp16, stack.gradient_bf16)
     slim = (half == 3) & ~full & (np.asarray(stack.frozen_fp8) > 0)
     return replace(
@@ -84,23 +86,24 @@ def _habits() -> tuple[_Habit, ...]:
 
 
 @cache
-def _habit(lab: str, framework: str) -> _Habit | None:
-    return next((h for h in _habits() if h.lab in lab and h.framework in framework), None)
+def _habit(lab: str, framework: str, tuned: bool) -> _Habit | None:
+    named = next((h for h in _habits() if h.lab in lab and h.framework in framework), None)
+    return named or (next(h for h in _habits() if h.name == TUNED) if tuned else None)
 
 
 def stack_name(lab: str, framework: str) -> str:
     """The program of `stacks.csv` that a laboratory and framework (lower case) mean; "" when none."""
-    found = _habit(lab, framework)
+    found = _habit(lab, framework, False)
     return found.name if found else ""
 
 
-def stacks_of(labs: Sequence[str], frameworks: Sequence[str]) -> Stack:
-    """Habits of n rows, arrays of shape (n,); `ORDINARY` where the program is not known."""
-    ordinary = tuple(float(getattr(ORDINARY, name)) for name in _TRAITS)
+def stacks_of(labs: Sequence[str], frameworks: Sequence[str], tuned: Sequence[bool] = ()) -> Stack:
+    """Habits of n rows, arrays of shape (n,); `ORDINARY` (and an unknown meter) where the program is not known."""
+    ordinary = tuple(float(getattr(replace(ORDINARY, counted=UNKNOWN_METER), name)) for name in _TRAITS)
     table = np.array(
         [
-            found.traits if (found := _habit(lab, framework)) else ordinary
-            for lab, framework in zip(labs, frameworks, strict=True)
+            found.traits if (found := _habit(lab, framework, fast)) else ordinary
+            for lab, framework, fast in zip(labs, frameworks, tuned or [False] * len(labs), strict=True)
         ],
         float,
     ).reshape(len(labs), len(_TRAITS))

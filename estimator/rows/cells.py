@@ -23,7 +23,7 @@ from estimator.terms import Method
 READS = (
     "source", "date", "model", "task", "params_m", "gpu", "gpus", "nodes", "interconnect", "precision", "micro_batch",
     "global_batch", "seq_len", "image_size", "act_ckpt", "sharding", "tp", "pp", "cp", "ep", "attention", "compiled",
-    "peft", "optimizer", "framework", "unit", "scope", "stack", "memory_format", "data_kind",
+    "peft", "optimizer", "framework", "unit", "scope", "stack", "memory_format", "data_kind", "longest_sample",
 )  # fmt: skip
 """Columns that a prediction may read."""
 
@@ -91,6 +91,7 @@ class Row:
     method: Method
     task: str
     seq_len: float
+    longest_sample: float  # tokens of the longest sample, on which memory peaks; NaN where it is not stated
     image_size: float
     micro_batch: float
     global_batch: float
@@ -370,6 +371,7 @@ def read_row(row: Mapping[str, str]) -> Row:
         method=method,
         task=word(row, "task"),
         seq_len=figure(row, "seq_len"),
+        longest_sample=figure(row, "longest_sample"),
         image_size=image,
         micro_batch=figure(row, "micro_batch"),
         global_batch=figure(row, "global_batch"),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from estimator.architectures import work_of
 from estimator.architectures.inventories import find
 from estimator.layout import Layout
-from estimator.memory import DEFAULT, MemoryAccount, MemoryConstants, Stack, account, stacks_of
+from estimator.memory import DEFAULT, GIB, MemoryAccount, MemoryConstants, Stack, account, stacks_of
 from estimator.rows.arrays import Prepared, attention_of, seq_len_of
 from estimator.rows.cells import Row
 from estimator.terms import Method, Optimizer, Precision, Recompute, Sharding
@@ -26,7 +26,7 @@ LONGEST_OVER_MEAN = 2.0
 WITHOUT_LOGITS = ("text-classification", "text-embedding", "retrieval", "reranking", "rl-trainer")
 """Tasks of language models that never hold all logits: none are computed, or their log-probabilities in chunks."""
 
-SENTENCE_TOKENS = 100.0
+SENTENCE_TOKENS = 50.0
 """Tokens of a sample of text embedding, where a row states no length: sentence pairs."""
 
 _FORMATS = {
@@ -41,6 +41,16 @@ _FORMATS = {
 }
 
 
+KNOWN_LABORATORY = 0.8
+"""Standard deviation where the laboratory's own memories were heard, over that of an unseen laboratory."""
+
+GUESSED_LENGTH = 2.5
+"""Standard deviation where the longest sample is a guess, over that of a stated one."""
+
+Z80 = 1.2816
+"""Standard deviations on either side that hold 80%."""
+
+
 @dataclass(frozen=True, slots=True)
 class RowMemory:
     """Memory of m rows, GiB per GPU; NaN where the batch or the activations of the model are not known."""
@@ -48,6 +58,7 @@ class RowMemory:
     account: MemoryAccount  # everything a GPU holds: what decides whether it fits
     stated: Array  # what the row's laboratory would print (torch meters leave out the CUDA context)
     capacity: Array  # what software can allocate; NaN where unknown
+    half: Array  # of the 80% interval around `stated`, GiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +73,11 @@ class Question:
     attention: list[str]
     stack: Stack
     capacity: Array
+    doubt: Array  # standard deviation over that of a row that says how long its longest sample is
 
     def account(self, constants: MemoryConstants = DEFAULT) -> MemoryAccount:
         """What each row's laboratory would print, by component."""
-        return account(
+        found = account(
             self.work,
             self.layout,
             method=self.method,
@@ -75,6 +87,11 @@ class Question:
             stack=self.stack,
             constants=constants,
         )
+        # Programs that read the whole checkpoint on every GPU before sharding it may never need as much again
+        sharded = (np.asarray(self.layout.sharding) >= Sharding.ZERO3) * np.asarray(self.stack.loads_whole)
+        weights = 2.0 * np.asarray(self.work.params, float) / GIB  # 16 bit
+        peak = weights * (1.0 + 1.0 / np.asarray(self.layout.gpus, float)) + found.framework
+        return replace(found, buffers=found.buffers + np.maximum(sharded * peak - found.used, 0.0))
 
 
 def row_memory(prepared: Prepared, *, offload: Array | float = 0.0, constants: MemoryConstants = DEFAULT) -> RowMemory:
@@ -88,7 +105,8 @@ def complete(asked: Question, constants: MemoryConstants = DEFAULT) -> RowMemory
     gpus = np.asarray(asked.layout.gpus, float)
     unseen = constants.context_gib + np.where(gpus > 1, constants.nccl_gib, 0.0)
     everything = replace(found, framework=found.framework + unseen * (1 - np.asarray(asked.stack.counted)))
-    return RowMemory(account=everything, stated=found.used, capacity=asked.capacity)
+    everything = replace(everything, sigma=everything.sigma * asked.doubt)
+    return RowMemory(everything, stated=found.used, capacity=asked.capacity, half=Z80 * everything.sigma)
 
 
 def question(prepared: Prepared, *, offload: Array | float = 0.0, known_lab: bool = True) -> Question:
@@ -97,7 +115,9 @@ def question(prepared: Prepared, *, offload: Array | float = 0.0, known_lab: boo
     Activations that rest on nothing but a size are left out (0: unknown); `memory_neighbours` may fill them.
     """
     rows = prepared.rows
-    stack = stacks_of([row.lab if known_lab else "" for row in rows], [row.framework for row in rows])
+    stack = stacks_of(
+        [row.lab if known_lab else "" for row in rows], [row.framework for row in rows], [row.tuned for row in rows]
+    )
     return Question(
         work=_longest(prepared.work, rows, stack),
         layout=_layout(prepared, offload, stack),
@@ -107,7 +127,14 @@ def question(prepared: Prepared, *, offload: Array | float = 0.0, known_lab: boo
         attention=[_attention(row) for row in rows],
         stack=stack,
         capacity=np.array([row.gpu.usable_gib or math.nan for row in rows], float),
+        doubt=np.array([GUESSED_LENGTH if length_guessed(row) else 1.0 for row in rows], float),
     )
+
+
+def length_guessed(row: Row) -> bool:
+    """Whether samples have a length and the row states neither it nor the longest."""
+    language = row.language or is_shapeless_language(row)
+    return language and math.isnan(row.seq_len) and math.isnan(row.longest_sample)
 
 
 def precision_of(row: Row) -> Precision:
@@ -143,9 +170,13 @@ def _layout(prepared: Prepared, offload: Array | float, stack: Stack) -> Layout:
     full = np.array(["unsloth" in row.framework and not row.act_ckpt for row in rows], bool)
     unknown = np.array([math.isnan(row.micro_batch) and math.isnan(row.global_batch) for row in rows], bool)
     shared = (np.asarray(stack.shards_optimizer) > 0) & (np.asarray(layout.data) > 1)
+    # FSDP shards over data and context parallelism together, so also where every GPU has a part of one sample
+    fully = np.array([row.sharding in ("fsdp", "zero3") for row in rows], bool) & (np.asarray(layout.context) > 1)
     return replace(
         layout,
-        sharding=np.where(shared, np.maximum(layout.sharding, int(Sharding.ZERO1)), layout.sharding),
+        sharding=np.select(
+            [fully, shared], [int(Sharding.ZERO3), np.maximum(layout.sharding, int(Sharding.ZERO1))], layout.sharding
+        ),
         recompute=np.select([none, full], [int(Recompute.NONE), int(Recompute.FULL)], layout.recompute),
         micro_batch=np.where(unknown, np.nan, layout.micro_batch),
         offload=np.broadcast_to(np.asarray(offload, np.int64), (len(rows),)),
@@ -197,7 +228,9 @@ def _longest(work: Work, rows: Sequence[Row], stack: Stack) -> Work:
     stretch = np.ones(len(rows))
     for i, row in enumerate(rows):
         language = row.language or is_shapeless_language(row)
-        if language and math.isnan(row.seq_len) and row.method is not Method.PRETRAIN:
+        if language and row.longest_sample > 0:
+            stretch[i] = row.longest_sample / seq_len_of(row)
+        elif language and math.isnan(row.seq_len) and row.method is not Method.PRETRAIN:
             usual = SENTENCE_TOKENS if "embedding" in row.task else peak[i]
             stretch[i] = LONGEST_OVER_MEAN if math.isnan(usual) else usual / seq_len_of(row)
     adapters = np.array([row.method in (Method.LORA, Method.QLORA) for row in rows], bool)

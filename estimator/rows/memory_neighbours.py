@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from estimator.memory import DEFAULT, MemoryConstants
 from estimator.rows.arrays import Prepared, prepare
-from estimator.rows.memory import Question, RowMemory, complete, question, rests_on_size
+from estimator.rows.memory import KNOWN_LABORATORY, Z80, Question, RowMemory, complete, question, rests_on_size
 
 Array = NDArray[np.float64]
 HeldOut = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -70,7 +70,8 @@ def correction(
 
     `residual`: log(account / measured) of the `known` rows. Only rows of the same laboratory have a say, the nearer the
     more; a group counts by the square root of its rows; far from everything the correction fades to 0. Where a
-    laboratory's groups do not foretell each other (tried by leaving each out), a row hears its own group only.
+    laboratory's groups do not foretell each other (tried by leaving each out), a row hears its own group only, and
+    where not even the rows of a group do, none.
     """
     shift = np.zeros(len(asked.lab))
     held = np.clip(residual, -LARGEST_CORRECTION, LARGEST_CORRECTION)
@@ -80,10 +81,13 @@ def correction(
             continue
         mine = np.nonzero(asked.lab == lab)[0]
         shared = _foretell(known, theirs, held)
+        own = shared or _own_foretell(known, theirs, held)
         for start in range(0, len(mine), chunk):
             part = mine[start : start + chunk]
             say = _say(asked, part, known, theirs)
-            if not shared:
+            if not own:
+                say = 0.0 * say
+            elif not shared:
                 say = say * (asked.group[part][:, None] == known.group[theirs][None, :])
             if held_out is not None:
                 say = say * (held_out[0][part][:, None] != held_out[1][theirs][None, :])
@@ -100,6 +104,22 @@ def _foretell(known: Features, rows: NDArray[np.int64], held: Array) -> bool:
     left = held[rows] - _mean(say, held[rows])
     before, after = (
         np.median([np.median(np.abs(logs[code == one])) for one in range(len(groups))]) for logs in (held[rows], left)
+    )
+    return bool(after < before)
+
+
+def _own_foretell(known: Features, rows: NDArray[np.int64], held: Array) -> bool:
+    """Whether the rows of a group foretell one another; taken for granted where few groups have more than one row."""
+    _, code = np.unique(known.group[rows], return_inverse=True)
+    several = np.bincount(code)[code] > 1
+    if len(np.unique(code[several])) < ENOUGH_GROUPS:
+        return True
+    say = _say(known, rows, known, rows) * (code[:, None] == code[None, :])
+    np.fill_diagonal(say, 0.0)
+    left = held[rows] - _mean(say, held[rows])
+    before, after = (
+        np.median([np.median(np.abs(logs[code == one])) for one in np.unique(code[several])])
+        for logs in (held[rows], left)
     )
     return bool(after < before)
 
@@ -242,8 +262,12 @@ def corrected_memory(prepared: Prepared) -> RowMemory:
     factor = np.exp(-correction(features_of(prepared), features, residual))
     account = plain.account.scaled(factor)
     beyond = _leaves_open(prepared) & (account.used > plain.capacity)
-    account = replace(account, sigma=account.sigma * np.where(guessed | beyond, DOUBTFUL, 1.0))
-    return RowMemory(account=account, stated=plain.stated * factor, capacity=plain.capacity)
+    account = replace(
+        account, sigma=account.sigma * np.where(guessed | beyond, np.maximum(DOUBTFUL / asked.doubt, 1.0), 1.0)
+    )
+    heard = np.isin(features_of(prepared).lab, features.lab)
+    half = Z80 * account.sigma * np.where(heard, KNOWN_LABORATORY, 1.0)
+    return RowMemory(account, stated=plain.stated * factor, capacity=plain.capacity, half=half)
 
 
 DOUBTFUL = 4.0

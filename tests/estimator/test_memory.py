@@ -18,7 +18,6 @@ from estimator.memory import (
     DEFAULT,
     GIB,
     NO,
-    ORDINARY,
     TIGHT,
     UNKNOWN,
     VERDICTS,
@@ -32,6 +31,7 @@ from estimator.memory import (
     stacks_of,
     verdict,
 )
+from estimator.memory.stack import TUNED, UNKNOWN_METER
 from estimator.records import pick
 from estimator.terms import Method, Optimizer, Precision, Recompute, Sharding
 from estimator.work import Work
@@ -275,7 +275,12 @@ def test_known_programs_keep_their_habits_and_unknown_ones_are_ordinary() -> Non
     assert stack_name("somebody/else", "trl") == ""
     habits = stacks_of(["unslothai/notebooks", "somebody/else"], ["unsloth", "trl"])
     assert np.asarray(habits.host_checkpoints).tolist() == [1.0, 0.0]
-    assert np.asarray(habits.counted).tolist() == [0.0, ORDINARY.counted]
+    assert np.asarray(habits.counted).tolist() == [0.0, UNKNOWN_METER]  # torch or nvidia-smi, who knows
+
+
+def test_tuned_software_that_is_not_named_has_the_habits_of_the_program_behind_it() -> None:
+    share = np.asarray(stacks_of(["", "", ""], ["pytorch", TUNED, "pytorch"], [True, False, False]).activation_share)
+    assert share[0] == share[1] < share[2] == 1.0
 
 
 def test_a_program_without_master_weights_needs_less() -> None:
@@ -290,6 +295,23 @@ def test_a_published_lora_measurement_is_met_within_its_uncertainty() -> None:
     work = replace(llama(tokens=4096.0, adapters=4.2e7), kv_heads=8.0)
     found = account(work, Layout(micro_batch=4.0, recompute=2), method=Method.LORA)
     assert float(found.used) == pytest.approx(28.88, rel=0.1)
+
+
+def test_recomputation_keeps_no_more_than_the_inputs_of_layers() -> None:
+    # 80 layers of one more token: 80 x 8,192 values of 2 bytes, and one layer at work
+    def kept(tokens: float, layers: float) -> float:
+        work = llama(tokens=tokens, layers=layers, hidden=8192.0)
+        return float(account(work, Layout(recompute=2)).activations) * GIB
+
+    deeper = kept(4096.0, 80.0) - kept(4096.0, 40.0)
+    assert deeper == pytest.approx(40 * 8192 * 2 * 4096, rel=1e-6)
+
+
+def test_one_expert_at_a_time_is_dequantised() -> None:
+    mixture = replace(llama(), params=4.7e10, expert_params=4.5e10, experts=8.0, trainable_params=1e7)
+    whole = replace(mixture, experts=1.0)
+    few, many = (float(account(work, Layout(recompute=2), method=Method.QLORA).buffers) for work in (mixture, whole))
+    assert few < 0.3 * many
 
 
 def test_a_yes_asks_for_less_than_a_no() -> None:

@@ -12,6 +12,7 @@ import pytest
 from estimator.cli.main import run
 from estimator.evaluation import memory as memory_evaluation
 from estimator.evaluation.memory import ErrorLine, MemoryEvaluation, StatedLine
+from estimator.evaluation.memory_verdicts import VerdictLine
 from estimator.terms import Verdict
 
 
@@ -19,11 +20,12 @@ from estimator.terms import Verdict
 def found(monkeypatch: pytest.MonkeyPatch) -> MemoryEvaluation:
     pytest.importorskip("scipy")
     result = MemoryEvaluation(
-        [ErrorLine("known group, all", 3, 9, 0.0912, 0.301)],
+        [ErrorLine("known group, all", 3, 9, 0.0912, 0.301, 0.8)],
         [
             StatedLine("one", "fits", 9.7, 12.4, Verdict.YES, True),
             StatedLine("two", "out of memory", float("nan"), 50.0, Verdict.YES, False),
         ],
+        [VerdictLine("unseen laboratory", Verdict.YES, 0.5, 0.95)],
         {Verdict.YES: 5, Verdict.NO: 1},
     )
     monkeypatch.setattr(memory_evaluation, "evaluate", lambda: result)
@@ -46,6 +48,8 @@ def test_memory_in_json_and_csv_has_the_same_figures(quiet: Path, capsys: pytest
     assert run(["benchmarks", "evaluate", "--memory", "--format", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["memory"][0]["median_error_percent"] == 9.1
+    assert document["memory"][0]["interval_holds_percent"] == 80.0
+    assert document["verdicts"][0]["fits_percent"] == 95.0
     assert document["stated"][1]["gib"] is None
     assert document["verdicts_of_runs"] == {"yes": 5, "no": 1}
     assert run(["benchmarks", "evaluate", "--memory", "--format", "csv"]) == 0

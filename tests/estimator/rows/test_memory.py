@@ -62,9 +62,55 @@ def test_a_row_without_any_batch_is_unknown() -> None:
 
 
 def test_torch_meters_leave_out_the_context_that_the_card_must_still_hold() -> None:
-    memory = row_memory(rows({"framework": "torchtitan"}, {"framework": "transformers"}))
+    memory = row_memory(rows({"framework": "torchtitan"}, {"framework": "megatron-lm"}))
     assert memory.account.used[0] > memory.stated[0]
     assert memory.account.used[1] == pytest.approx(memory.stated[1])
+
+
+def test_a_guessed_length_makes_memory_less_sure_and_a_stated_longest_sample_does_not() -> None:
+    guessed, stated, longest = row_memory(rows({"seq_len": ""}, {}, {"seq_len": "", "longest_sample": "2048"})).half
+    assert guessed > 1.5 * stated
+    assert longest == pytest.approx(stated)
+
+
+def test_memory_peaks_on_the_longest_sample() -> None:
+    mean, peak = row_memory(rows({"seq_len": "512"}, {"seq_len": "512", "longest_sample": "4096"})).stated
+    assert peak > mean + 3.0
+
+
+def test_states_are_shared_over_context_parallel_ranks_too() -> None:
+    full = {
+        "peft": "none",
+        "gpus": "8",
+        "sharding": "fsdp",
+        "micro_batch": "1",
+        "global_batch": "1",
+        "act_ckpt": "full",
+    }
+    alone, shared = row_memory(rows(full | {"cp": "8"}, full | {"cp": "8", "sharding": "none"})).stated
+    assert alone < 0.5 * shared
+
+
+def test_a_program_that_reads_all_weights_on_each_gpu_peaks_there() -> None:
+    # litgpt tutorials/resource-tables.md: 20.7 GiB on two GPUs, where each holds 6.3 GiB of weights
+    table = {"source": "Lightning-AI/litgpt@1", "framework": "litgpt/pytorch-2.1", "gpus": "2", "sharding": "fsdp"}
+    memory = row_memory(rows(table | {"micro_batch": "1", "global_batch": "", "seq_len": "", "longest_sample": "1304"}))
+    assert memory.stated[0] == pytest.approx(20.7, rel=0.1)
+
+
+def test_rows_that_do_not_even_foretell_their_own_group_correct_nothing() -> None:
+    names = np.array([[f"model-{i // 3}", "lora", "trl", "bf16", "T4"] for i in range(60)])
+    known = Features(
+        lab=np.full(60, "noise"),
+        names=names,
+        figures=np.zeros((60, 4)),
+        group=np.array([f"g{i // 3}" for i in range(60)]),
+    )
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], 20)
+    noise = np.outer(signs, [0.7, 0.0, -0.1]).ravel()
+    assert np.allclose(correction(known, known, noise), 0.0)
+    steady = np.repeat(0.4 * signs, 3)
+    assert np.abs(correction(known, known, steady)).max() > 0.15
 
 
 def test_adapters_on_a_gptq_base_count_as_four_bit() -> None:
