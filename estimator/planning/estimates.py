@@ -26,7 +26,7 @@ from estimator.planning.planner import ANY_ACCELERATOR, market_of, quota_hint
 from estimator.planning.present import echo, entry_of
 from estimator.planning.repair import way_out
 from estimator.planning.steps import Told, silently
-from estimator.planning.ways import Ways, ways_of
+from estimator.planning.ways import Possible, ways_of
 from estimator.request.fields import Accelerators
 from estimator.request.sections import Constraints, split_gpu
 from estimator.request.workload import Workload
@@ -136,7 +136,7 @@ def _closed(card: str, limits: Constraints) -> bool:
     return limits.accelerators is Accelerators.GPU and all_gpus()[card].kind != "gpu"
 
 
-def _apart(ways: Ways, asked: str) -> list[str]:
+def _apart(ways: Possible, asked: str) -> list[str]:
     """Says so where GPUs that one machine could hold have to be taken in several."""
     if not len(ways) or ways.nodes[0] <= 1:
         return []
@@ -153,7 +153,7 @@ def _ways_on(
     wanted: GpuFilter,
     measured: Measured,
     history: SpotHistory | None,
-) -> Ways:
+) -> Possible:
     """The ways to run the job on exactly these GPUs: rented if anybody rents them so, else by their datasheet."""
     table = offered(market, limits, wanted).table
     if len(table):
@@ -189,26 +189,28 @@ def _unrented(gpu: str, per_node: float, now: datetime) -> OfferTable:
 
 def _add(
     job: Job,
-    ways: Ways,
+    possible: Possible,
     asked: str,
     now: datetime,
     answers: _Answers,
 ) -> None:
     """Append the best of `ways` (cheapest, or fastest where nothing is priced), or say why there is none."""
-    if not len(ways):
-        reasons = [words for _, words in ways.kinds.refused.values()]
-        if len(ways.best.row):
+    if not len(possible):
+        reasons = [words for _, words in possible.kinds.refused.values()]
+        if len(possible.best.row):
             answers.rejected[asked] = "quota"
-            answers.hints.append(f"{asked}: {quota_hint(ways)}")
+            answers.hints.append(f"{asked}: {quota_hint(possible)}")
             return
-        answers.rejected[asked] = reasons[0] if reasons else ", ".join(ways.refused) or "gpu-count"
+        answers.rejected[asked] = reasons[0] if reasons else ", ".join(possible.refused) or "gpu-count"
         if not reasons:
-            found = way_out(job, ways.kinds.hardware, ways.fleet.hardware, ways.refused)
+            machines = possible.fleet.hardware
+            found = way_out(job, possible.kinds.hardware, machines, possible.refused)
             answers.hints.extend(f"{asked}: {hint}" for hint in found)
-            nearest = closest(job, ways.fleet.hardware) if "memory" in ways.refused else None
+            nearest = closest(job, machines) if "memory" in possible.refused else None
             if nearest is not None:
                 answers.closest[asked] = nearest
         return
+    ways = possible.through_chance(job.workload.constraints)
     priced = np.isfinite(ways.cost).any()
     row = int(np.nanargmin(ways.cost)) if priced else int(np.argmin(ways.hours))
     entry = EstimateEntry(**entry_of(job, ways, row, now))

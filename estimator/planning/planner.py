@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,16 @@ from benchmarks_db.gpus import resolve_gpu
 from estimator.documents import FrontierPoint, Interval, PlanDocument, PlanEntry, PolicyDocument
 from estimator.job import Job, job_of
 from estimator.planning.closest import closest
+from estimator.planning.contenders import (
+    BUDGET,
+    DEADLINE,
+    HOURLY,
+    INTERRUPTIONS,
+    contenders,
+    hopeless,
+    sorted_by,
+    within,
+)
 from estimator.planning.evidence import Measured
 from estimator.planning.explain import explained
 from estimator.planning.formats import best_formats, formats_of
@@ -28,7 +38,7 @@ from estimator.planning.own_measurements import with_stated
 from estimator.planning.present import echo, entry_of
 from estimator.planning.repair import way_out
 from estimator.planning.steps import Told, silently
-from estimator.planning.ways import Ways, alphabetical, ways_of
+from estimator.planning.ways import Possible, Ways, alphabetical, ways_of
 from estimator.request.fields import Accelerators, Sort
 from estimator.request.run import SpotPolicy
 from estimator.request.sections import Constraints
@@ -43,7 +53,7 @@ from pricing.spot_history import SpotHistory
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-WaysFrom = Callable[[Job, OfferTable, GpuFilter, Measured, Told], Ways]
+WaysFrom = Callable[[Job, OfferTable, GpuFilter, Measured, Told], Possible]
 
 
 def plan(
@@ -98,29 +108,31 @@ def plan(
         hints += _rented_hints(market, gpus)
         return document.model_copy(update={"binding": open_offers.last, "hints": hints})
 
-    ways = (ways_from or partial(ways_of, history=history))(job, open_offers.table, gpus, own, told)
-    rejected = open_offers.removed + ways.refused
-    if not len(ways) and len(ways.best.row):  # machines that could run it, more of them than may be had
+    possible = (ways_from or partial(ways_of, history=history))(job, open_offers.table, gpus, own, told)
+    rejected = open_offers.removed + possible.refused
+    if not len(possible) and len(possible.best.row):  # machines that could run it, more of them than may be had
         held = rejected + Counter({"quota": len(open_offers.table)})
-        return document.model_copy(update={"rejected": dict(held), "binding": "quota", "hints": [quota_hint(ways)]})
-    if not len(ways):
-        reason = _binding_hardware(ways.refused)
-        nearest = closest(job, ways.fleet.hardware) if reason == "memory" else None
+        hints = [quota_hint(possible)]
+        return document.model_copy(update={"rejected": dict(held), "binding": "quota", "hints": hints})
+    if not len(possible):
+        reason, machines = _binding_hardware(possible.refused), possible.fleet.hardware
+        nearest = closest(job, machines) if reason == "memory" else None
         if reason in MEMORY_REASONS:
-            hints = way_out(
-                job, ways.kinds.hardware, ways.fleet.hardware, {r for r in ways.refused if r in MEMORY_REASONS}
-            )
+            why = {r for r in possible.refused if r in MEMORY_REASONS}
+            hints = way_out(job, possible.kinds.hardware, machines, why)
         else:
-            hints = _precision_hints(ways.kinds)
+            hints = _precision_hints(possible.kinds)
         return document.model_copy(
             update={"rejected": dict(rejected), "binding": reason, "hints": hints, "closest": nearest}
         )
 
-    for reason, leave_out in (("memory", _overflowing), ("interruptions", _hopeless)):
-        ways, gone = _without(ways, leave_out(ways))
-        rejected = rejected + Counter({reason: gone} if gone else {})
+    possible, overflowing = _without(possible, _overflowing(possible))
+    told("chance", 0, len(possible))
+    ways, beaten = contenders(possible, workload.constraints, workload.options)
+    ways, endless = _without(ways, hopeless(ways.outcome))
     kept, dropped, binding, hint = _within_limits(ways, workload.constraints)
-    rejected = rejected + dropped
+    gone = Counter({"memory": overflowing, INTERRUPTIONS: endless}) + dropped
+    rejected = rejected + Counter({reason: gone[reason] + beaten[reason] for reason in REASONS})
     if binding is not None:
         return document.model_copy(update={"rejected": dict(rejected), "binding": binding, "hints": [hint]})
     tradeoffs = tradeoffs_of(ways, kept, workload.constraints)
@@ -162,21 +174,16 @@ def market_of(workload: Workload, offers: OfferTable | None, now: datetime) -> O
     return offers
 
 
-HOPELESS = 10.0
-
-
-def _overflowing(ways: Ways) -> Mask:
+def _overflowing(ways: Possible) -> Mask:
     """What is expected to run out of memory: tight, and above the capacity."""
     used, capacity = np.atleast_1d(ways.best.memory.used), np.asarray(ways.best.hardware.capacity_gib, float)
     return np.asarray((used > capacity)[ways.found], dtype=bool)
 
 
-def _hopeless(ways: Ways) -> Mask:
-    """What interruptions hardly let come to an end: one run in ten takes `HOPELESS` times what a late one would."""
-    return np.asarray(ways.outcome.hours_p90 > HOPELESS * ways.outcome.undisturbed_late, dtype=bool)
+Some = TypeVar("Some", bound=Possible)
 
 
-def _without(ways: Ways, leave_out: Mask) -> tuple[Ways, int]:
+def _without(ways: Some, leave_out: Mask) -> tuple[Some, int]:
     """The ways that are not to be left out, and how many are gone; all of them where nothing else is left."""
     if leave_out.all() or not leave_out.any():
         return ways, 0
@@ -188,20 +195,18 @@ def _without(ways: Ways, leave_out: Mask) -> tuple[Ways, int]:
 
 def _within_limits(ways: Ways, limits: Constraints) -> tuple[Mask, Counter[str], str | None, str]:
     """The ways within deadline, budget and hourly limit; the limit that binds and a hint when none is left."""
-    hourly = ways.table.usd_per_hour[ways.offer] * ways.nodes
+    hourly = ways.usd_per_hour
     tests: list[tuple[str, float | None, Floats, Floats | None, str]] = [
-        ("max-usd-per-hour", limits.max_usd_per_hour, hourly, None, "the cheapest plan costs ${:.2f} an hour"),
-        ("deadline", limits.deadline, ways.hours, ways.outcome.meets_deadline, "the fastest plan takes {:.1f} hours"),
-        ("budget", limits.budget, ways.cost, ways.outcome.meets_budget, "the cheapest plan costs ${:,.2f}"),
+        (HOURLY, limits.max_usd_per_hour, hourly, None, "the cheapest plan costs ${:.2f} an hour"),
+        (DEADLINE, limits.deadline, ways.hours, ways.outcome.meets_deadline, "the fastest plan takes {:.1f} hours"),
+        (BUDGET, limits.budget, ways.cost, ways.outcome.meets_budget, "the cheapest plan costs ${:,.2f}"),
     ]
     keep = np.ones(len(ways), dtype=bool)
     dropped: Counter[str] = Counter()
     for reason, limit, figure, chance, words in tests:
         if limit is None:
             continue
-        passes = figure <= limit * (1 + 1e-12)
-        if chance is not None and limits.confidence is not None:
-            passes = chance >= limits.confidence
+        passes = within(figure, limit, chance, limits.confidence)
         dropped[reason] += int((keep & ~passes).sum())
         if not (keep & passes).any():
             hint = words.format(float(figure[keep].min()))
@@ -212,6 +217,7 @@ def _within_limits(ways: Ways, limits: Constraints) -> tuple[Mask, Counter[str],
     return keep, +dropped, None, ""
 
 
+REASONS = ("memory", INTERRUPTIONS, HOURLY, DEADLINE, BUDGET)
 MEMORY_REASONS = ("memory", "batch", "degrees", "gpu-count")
 HARDWARE_REASONS = (*MEMORY_REASONS[:3], "precision", "unknown-gpu", "gpu-count")
 
@@ -226,7 +232,7 @@ def _precision_hints(kinds: Kinds) -> list[str]:
     return words[:5]
 
 
-def quota_hint(ways: Ways) -> str:
+def quota_hint(ways: Possible) -> str:
     """What is needed where machines could run the job, but more of them than the quotas allow."""
     fewest = int(np.argmin(ways.best.gpus))
     return (
@@ -276,14 +282,8 @@ def _rented_hints(market: OfferTable, gpus: GpuFilter) -> list[str]:
 def ranking(ways: Ways, sort: Sort) -> Ints:
     """Rows best first: by cost (median or mean), time, value or GPUs; ties by another figure, then by name."""
     cloud, kind, market = (alphabetical(ways.table, name)[ways.offer] for name in ("cloud", "instance_type", "market"))
-    hours, cost = ways.hours, ways.cost
-    first, second = {
-        Sort.COST: (cost, hours),
-        Sort.EXPECTED: (ways.outcome.cost_mean, cost),
-        Sort.TIME: (hours, cost),
-        Sort.VALUE: (cost * hours, cost),
-        Sort.GPUS: (ways.best.gpus[ways.found], cost),
-    }[sort]
+    gpus = ways.best.gpus[ways.found]
+    first, second = sorted_by(sort, ways.hours, ways.cost, ways.outcome.cost_mean, gpus)
     return np.lexsort((market, kind, cloud, second, first))
 
 
@@ -368,7 +368,7 @@ def tradeoffs_of(ways: Ways, kept: Mask, limits: Constraints) -> list[str]:
 
 def _beyond(ways: Ways, row: int, limits: Constraints) -> str:
     """Which of the request's limits a way breaks, in words; empty where it keeps to all of them."""
-    hourly, sure = float(ways.table.usd_per_hour[ways.offer[row]] * ways.nodes[row]), limits.confidence
+    hourly, sure = float(ways.usd_per_hour[row]), limits.confidence
     broken = []
     if limits.max_usd_per_hour is not None and hourly > limits.max_usd_per_hour * (1 + 1e-12):
         broken.append(f"over max_usd_per_hour of ${limits.max_usd_per_hour:,.2f}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from estimator.planning.offered import GpuFilter, quota_gpus
 from estimator.planning.search import Found, search
 from estimator.planning.steps import Told, silently
 from estimator.request.run import AZURE_BANDS
+from estimator.request.sections import Constraints
 from estimator.risk.hazard import Hazards, hazards_of
 from estimator.risk.outcome import Outcome, Plain, outcome_of
 from estimator.risk.price_path import PricePaths, constant, price_paths
@@ -32,15 +34,14 @@ Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
-    """n ways to run the job: an offer (the cheapest place of its type and market) with a number of nodes."""
+class Possible:
+    """n ways to run the job before chance: an offer (the cheapest place of its type and market) with some nodes."""
 
     table: OfferTable
     offer: Ints  # (n,) row of `table`
     found: Ints  # (n,) row of the search's result
     nodes: Floats
-    plain: Plain  # before chance
-    outcome: Outcome
+    plain: Plain
     others: Ints  # (n,) further offers of the same type and market, no cheaper
     extras: Mapping[tuple[str, bool], Extras]  # by cloud, and whether it is in the region of the data
     near: Mask  # (N,) offers in the region of the data
@@ -54,6 +55,37 @@ class Ways:
         return len(self.offer)
 
     @property
+    def usd_per_hour(self) -> Floats:
+        """Of the machines of the whole job."""
+        return self.table.usd_per_hour[self.offer] * self.nodes
+
+    def select(self, keep: Mask | Ints) -> Self:
+        """Some of the ways."""
+        return replace(
+            self,
+            offer=self.offer[keep],
+            found=self.found[keep],
+            nodes=self.nodes[keep],
+            plain=self.plain.select(keep),
+            others=self.others[keep],
+        )
+
+    def lived(self, outcome: Outcome) -> Ways:
+        """The ways with what comes out of them."""
+        return Ways(**{field.name: getattr(self, field.name) for field in fields(self)}, outcome=outcome)
+
+    def through_chance(self, limits: Constraints) -> Ways:
+        """All of the ways with what comes out of them; see `planning.contenders` for a plan's few."""
+        return self.lived(outcome_of(self.plain, deadline=limits.deadline, budget=limits.budget))
+
+
+@dataclass(frozen=True, slots=True)
+class Ways(Possible):
+    """n ways to run the job, and what comes out of them when chance is counted."""
+
+    outcome: Outcome
+
+    @property
     def hours(self) -> Floats:
         """Median hours on the clock."""
         return self.outcome.hours_p50
@@ -63,17 +95,9 @@ class Ways:
         """Median dollars."""
         return self.outcome.cost_p50
 
-    def select(self, keep: Mask | Ints) -> Ways:
+    def select(self, keep: Mask | Ints) -> Self:
         """Some of the ways."""
-        return replace(
-            self,
-            offer=self.offer[keep],
-            found=self.found[keep],
-            nodes=self.nodes[keep],
-            plain=self.plain.select(keep),
-            outcome=self.outcome.select(keep),
-            others=self.others[keep],
-        )
+        return replace(Possible.select(self, keep), outcome=self.outcome.select(keep))
 
 
 def ways_of(
@@ -83,7 +107,7 @@ def ways_of(
     measured: Measured = (),
     told: Told = silently,
     history: SpotHistory | None = None,
-) -> Ways:
+) -> Possible:
     """Every offer of `table` with every number of nodes that can run the job, the cheapest place of each type only."""
     kinds, fleet = _hardware(job, table, gpus)
     told("layouts", 0, len(fleet.kind))
@@ -118,8 +142,6 @@ def ways_of(
     }
     hourly, once = _extra_usd(table, offer, nodes, extras, near)
     write = checkpoint_hours(job, best.gpus[found])
-    limits = job.workload.constraints
-    told("chance", 0, len(offer))
     plain = Plain(
         training=training,
         slow=evidence.low[found],
@@ -144,14 +166,12 @@ def ways_of(
         extra_usd_per_hour=hourly,
         tax=1.0 + job.workload.bill.tax_percent / 100.0,
     )
-    outcome = outcome_of(plain, deadline=limits.deadline, budget=limits.budget)
-    return Ways(
+    return Possible(
         table=table,
         offer=offer,
         found=found,
         nodes=nodes,
         plain=plain,
-        outcome=outcome,
         others=alike,
         extras=extras,
         near=near,

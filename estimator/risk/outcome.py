@@ -6,6 +6,7 @@ how unlucky it is; every way to run the job lives through the same paths. Quanti
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -19,6 +20,7 @@ from estimator.risk.renewal import SMALL, best_interval, segments_of
 from estimator.risk.simulate import (
     Z80,
     Moments,
+    Paths,
     both,
     by_quantile,
     checkpoint_hours,
@@ -35,6 +37,7 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 PATHS = 255  # odd: one stratum of each figure has its median in the middle, so that what varies alone keeps its median
+WORTH = 32  # paths and ways from which on it is worth a look which ways share their draws
 AT_ONCE = 50_000  # figures of paths x ways worked on together: what a processor's cache holds is faster
 
 
@@ -132,9 +135,8 @@ def outcome_of(plain: Plain, *, deadline: float | None, budget: float | None, pa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Lived:
-    """What the paths of n ways went through on one kind of machine; shapes (paths, n) or what broadcasts to it."""
+    """What the paths of n ways went through, waiting for spot machines; shapes (paths, n) or what broadcasts to it."""
 
-    uniform: Floats  # how unlucky a path is with interruptions
     hazard: Floats
     start: Floats  # hours until the first step, with staging
     busy: Floats  # hours of work and of writing checkpoints
@@ -142,26 +144,25 @@ class _Lived:
     count: Floats  # interruptions
     billed_down: Floats  # hours an interruption costs that are paid
     waiting: Floats  # ... and that are not
+    idle: Floats  # hours of waiting in all
+    calm: Floats  # hours without what interruptions cost
     hours: Floats
-    dollars: Floats
-    usd_per_hour: Floats
+    interval: Floats  # hours between checkpoints
 
 
-def _outcome(plain: Plain, deadline: float | None, budget: float | None, paths: int) -> Outcome:
-    draw = halton_paths(paths)
+def _live(plain: Plain, draw: Paths) -> _Lived:
+    """Live through the paths of `draw`."""
     hazards, share = plain.hazards, plain.hazards.spot_share
-    speed = log_normal(1.0 / plain.fast, np.ones_like(plain.fast), 1.0 / plain.slow, draw.speed)
-    start = _spread(*plain.start_up, draw.wait)
-    staged = _spread(plain.staging.low, plain.staging.typical, plain.staging.high, draw.wait)
-    evaluated = _spread(plain.evaluation.low, plain.evaluation.typical, plain.evaluation.high, draw.speed)
+    speed, start = pace(plain, draw.speed), before(plain, draw.wait)
+    staged = spread(plain.staging.low, plain.staging.typical, plain.staging.high, draw.wait)
+    evaluated = spread(plain.evaluation.low, plain.evaluation.typical, plain.evaluation.high, draw.speed)
     work = plain.training * speed * (1.0 + evaluated)
     # No source saw more than `high`: drawn beyond it, a few paths that never end would make every expectation
     hazard = np.clip(log_normal(hazards.low, hazards.typical, hazards.high, draw.hazard), hazards.low, hazards.high)
     wait = log_normal(hazards.wait.low, hazards.wait.typical, hazards.wait.high, draw.wait)
     repair = log_normal(hazards.repair.low, hazards.repair.typical, hazards.repair.high, draw.wait)
 
-    typical_work = plain.training * (1.0 + plain.evaluation.typical)
-    interval = _interval(plain, typical_work)
+    interval = checkpoint_interval(plain)
     cut = segments_of(work, interval, plain.write)
     saving = np.where(cut[0] > 1, cut[0] * plain.write, 0.0)
     billed_down = share * start + (1.0 - share) * repair
@@ -171,53 +172,104 @@ def _outcome(plain: Plain, deadline: float | None, budget: float | None, paths: 
         moments = _told(plain, moments, work, hazard, interval, start + wait, repair)
     lost = by_quantile(moments, draw.lost)
     idle = np.where(moments.hours > SMALL, lost * moments.count * waiting / np.maximum(moments.hours, SMALL), 0.0)
-
     calm = start + staged + work + saving
-    hours = calm + lost
-    blocks = np.ceil(hours / plain.term) * plain.term
-    paid = np.where(np.isfinite(plain.term), blocks, billed_hours(hours - idle, plain.own))
+    return _Lived(
+        hazard=hazard,
+        start=start + staged,
+        busy=work + saving,
+        lost=lost,
+        count=moments.count,
+        billed_down=billed_down,
+        waiting=waiting,
+        idle=idle,
+        calm=calm,
+        hours=calm + lost,
+        interval=interval,
+    )
+
+
+def pace(plain: Plain, z: Floats) -> Floats:
+    """Factor on the hours of training by how fast the software really is."""
+
+    def drawn(slow: Floats, fast: Floats) -> Floats:
+        return log_normal(1.0 / fast, np.ones_like(fast), 1.0 / slow, z)
+
+    return _once(drawn, z, plain.slow, plain.fast)
+
+
+def before(plain: Plain, z: Floats) -> Floats:
+    """Hours from asking for machines to the first step, the data aside."""
+    return _once(lambda low, typical, high: spread(low, typical, high, z), z, *plain.start_up)
+
+
+def _once(drawn: Callable[..., Floats], z: Floats, *figures: Floats) -> Floats:
+    """Draws of n ways, each distinct set of their figures once: many ways share a cloud, or an interval of speeds."""
+    if min(np.size(z), len(figures[0])) < WORTH:
+        return drawn(*figures)
+    place = np.zeros(len(figures[0]), dtype=np.int64)
+    for figure in figures:
+        names, code = np.unique(figure, return_inverse=True)
+        place = place * len(names) + code
+    _, first, of = np.unique(place, return_index=True, return_inverse=True)
+    return np.take(
+        drawn(*(figure[first] for figure in figures)), of, axis=-1
+    )  # rows stay together, unlike with [:, of]
+
+
+def hours_on(plain: Plain, draw: Paths) -> Floats:
+    """Hours of n ways that wait for capacity on the paths of `draw`, shape (paths, n)."""
+    return _live(plain, draw).hours
+
+
+def _outcome(plain: Plain, deadline: float | None, budget: float | None, paths: int) -> Outcome:
+    draw = halton_paths(paths)
+    return _figures_of(plain, _live(plain, draw), draw, deadline, budget)
+
+
+def _figures_of(plain: Plain, lived: _Lived, draw: Paths, deadline: float | None, budget: float | None) -> Outcome:
+    """What the paths of n ways come to under their policy."""
+    hours, interruptions = lived.hours, lived.count.mean(axis=0)
     price = plain.usd_per_hour
     if plain.price.observations.any():
         price = price * log_normal(plain.price.low, plain.price.middle, plain.price.high, draw.price)
-    dollars = paid * price
-    interruptions = moments.count.mean(axis=0)
+    dollars = paid_hours(plain, hours, lived.idle) * price
     if plain.policy is SpotPolicy.FALLBACK:
-        lived = _Lived(
-            uniform=draw.lost,
-            hazard=hazard,
-            start=start + staged,
-            busy=work + saving,
-            lost=lost,
-            count=moments.count,
-            billed_down=billed_down,
-            waiting=waiting,
-            hours=hours,
-            dollars=dollars,
-            usd_per_hour=price,
-        )
-        hours, dollars, interruptions = _fall_back(plain, lived)
-    extra = plain.extra_usd + plain.typical_hours * plain.extra_usd_per_hour
-    cost = (dollars * plain.attempts + extra) * plain.tax
+        hours, dollars, interruptions = _fall_back(plain, lived, draw, dollars, price)
+    cost = whole_bill(plain, dollars)
     hours_q, cost_q = _quantiles(hours), _quantiles(cost)
+    mean = hours.mean(axis=0)
+    typical_work = plain.training * (1.0 + plain.evaluation.typical)
     return Outcome(
         hours_p10=hours_q[0],
         hours_p50=hours_q[1],
         hours_p90=hours_q[2],
-        hours_mean=hours.mean(axis=0),
+        hours_mean=mean,
         cost_p10=cost_q[0],
         cost_p50=cost_q[1],
         cost_p90=cost_q[2],
         cost_mean=cost.mean(axis=0),
         interruptions=interruptions,
-        lost=np.maximum(hours.mean(axis=0) - calm.mean(axis=0), 0.0),
-        undisturbed_late=_late(plain),
-        interval=interval,
-        checkpoints=checkpoint_hours(typical_work, interval, plain.write),
+        lost=np.maximum(mean - lived.calm.mean(axis=0), 0.0),
+        undisturbed_late=undisturbed_late(plain),
+        interval=lived.interval,
+        checkpoints=checkpoint_hours(typical_work, lived.interval, plain.write),
         evaluation=plain.training * plain.evaluation.typical,
         start_up=plain.start_up[1] + plain.staging.typical,
         meets_deadline=_share_within(hours, deadline),
         meets_budget=_share_within(cost, budget),
     )
+
+
+def paid_hours(plain: Plain, hours: Floats, idle: Floats | float) -> Floats:
+    """Hours that a bill counts of a run of `hours`, `idle` of them waiting: whole blocks where they are prepaid."""
+    blocks = np.ceil(hours / plain.term) * plain.term
+    return np.where(np.isfinite(plain.term), blocks, billed_hours(hours - idle, plain.own))
+
+
+def whole_bill(plain: Plain, dollars: Floats) -> Floats:
+    """All dollars of a run whose machines cost `dollars`: with failed attempts, storage and fees, tax."""
+    extra = plain.extra_usd + plain.typical_hours * plain.extra_usd_per_hour
+    return (dollars * plain.attempts + extra) * plain.tax
 
 
 def _told(
@@ -235,12 +287,14 @@ def _told(
     )
 
 
-def _late(plain: Plain) -> Floats:
+def undisturbed_late(plain: Plain) -> Floats:
     """Hours of a run whose parts all take as long as one in ten does."""
     return plain.start_up[2] + plain.staging.high + plain.training / plain.slow * (1.0 + plain.evaluation.high)
 
 
-def _interval(plain: Plain, work: Floats) -> Floats:
+def checkpoint_interval(plain: Plain) -> Floats:
+    """Hours between checkpoints: stated, or the best for the typical hazard; inf: none but the last. Shape (n,)."""
+    work = plain.training * (1.0 + plain.evaluation.typical)
     if not plain.checkpoints:
         return np.full_like(work, np.inf)
     if plain.interval is not None:
@@ -250,8 +304,11 @@ def _interval(plain: Plain, work: Floats) -> Floats:
     return np.minimum(best, work) if best.shape == work.shape else best
 
 
-def _fall_back(plain: Plain, lived: _Lived) -> tuple[Floats, Floats, Floats]:
-    """Hours, dollars and interruptions when the job moves to on-demand machines after `fallback_after` interruptions.
+def _fall_back(
+    plain: Plain, lived: _Lived, draw: Paths, dollars: Floats, price: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Hours, dollars and interruptions when the job moves to on-demand machines after `fallback_after` interruptions;
+    `dollars` and `price` are those of waiting.
 
     The k-th interruption comes after a gamma time of shape k and rate `hazard` of running; what is not done by then is
     done on demand. Only spot ways whose machines are also offered on demand have the choice.
@@ -260,7 +317,7 @@ def _fall_back(plain: Plain, lived: _Lived) -> tuple[Floats, Floats, Floats]:
     may = (plain.hazards.spot_share > 0) & np.isfinite(plain.fallback_usd_per_hour)
     standing = lived.billed_down + lived.waiting
     running = lived.busy + np.maximum(lived.lost - lived.count * standing, 0.0)
-    z = normal_quantile(1.0 - lived.uniform)  # unlucky paths lose their machines early
+    z = normal_quantile(1.0 - draw.lost)  # unlucky paths lose their machines early
     reached = k * gamma_over_mean(k, z) if k else 0.0
     until = np.where(lived.hazard > 0, reached / np.where(lived.hazard > 0, lived.hazard, 1.0), np.inf)
     moves = may & (until < running)
@@ -269,12 +326,12 @@ def _fall_back(plain: Plain, lived: _Lived) -> tuple[Floats, Floats, Floats]:
     spot_time = np.minimum(until, running)
     hours = lived.start + spot_time + k * standing + rest
     sure = np.nan_to_num(plain.fallback_usd_per_hour)
-    dollars = (lived.start + spot_time + k * lived.billed_down) * lived.usd_per_hour + rest * sure
+    fallen = (lived.start + spot_time + k * lived.billed_down) * price + rest * sure
     seen = np.where(moves, np.minimum(k, lived.count), lived.count)
-    return np.where(moves, hours, lived.hours), np.where(moves, dollars, lived.dollars), seen.mean(axis=0)
+    return np.where(moves, hours, lived.hours), np.where(moves, fallen, dollars), seen.mean(axis=0)
 
 
-def _spread(low: float | Floats, typical: float | Floats, high: float | Floats, z: Floats) -> Floats:
+def spread(low: float | Floats, typical: float | Floats, high: float | Floats, z: Floats) -> Floats:
     """Draws around `typical` whose 10% and 90% quantiles are `low` and `high`, linear on each side, never below 0."""
     up, down = np.asarray(high, float) - typical, np.asarray(typical, float) - low
     return np.asarray(np.maximum(typical + np.where(z >= 0, up, down) * z / Z80, 0.0), float)

@@ -82,6 +82,11 @@ def _quantile_table() -> tuple[Floats, Floats]:
     return grid, normal_quantile(grid)
 
 
+def normal_at(p: Floats) -> Floats:
+    """Standard normal quantiles by interpolation, for many draws; those of the ends beyond them."""
+    return np.asarray(np.interp(p, *_quantile_table()), float)
+
+
 def log_normal(low: Figure, typical: Figure, high: Figure, z: Floats) -> Floats:
     """Draws around `typical` whose 10% and 90% quantiles are `low` and `high` (each side its own spread), > 0."""
     middle = np.asarray(typical, float)
@@ -165,7 +170,7 @@ def by_quantile(moments: Moments, uniform: Floats) -> Floats:
     mean = moments.hours / some
     variance = np.maximum(moments.variance / some - mean**2 * moments.none, (0.05 * mean) ** 2 + SMALL)
     shape = np.maximum(mean**2 / variance, 1e-3)
-    z = np.interp((uniform - moments.none) / some, *_quantile_table())
+    z = normal_at((uniform - moments.none) / some)
     return np.where(uniform <= moments.none, 0.0, mean * gamma_over_mean(shape, z))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -14,8 +14,7 @@ from estimator.planning.evidence import Measured
 from estimator.planning.offered import GpuFilter, gpu_filter, offered
 from estimator.planning.planner import WaysFrom, market_of, plan
 from estimator.planning.steps import Told, silently
-from estimator.planning.ways import Ways, ways_of
-from estimator.risk.outcome import outcome_of
+from estimator.planning.ways import Possible, ways_of
 from estimator.sheets.answers import Market, one_line
 from estimator.sweep.spec import ANSWER, AS_OF, LIMITS, Spec, blamed, probes
 from pricing.offers import OfferTable
@@ -41,19 +40,18 @@ class Question:
 class Physics:
     """The ways of the last few jobs, kept for the next cells, which often differ in their limits alone."""
 
-    ways: OrderedDict[tuple[str, datetime, str], Ways] = field(default_factory=OrderedDict)
+    ways: OrderedDict[tuple[str, datetime, str], Possible] = field(default_factory=OrderedDict)
     reused: int = 0
 
     def sharing(self, market: Market, history: SpotHistory | None) -> WaysFrom:
         """`ways_of` for cells of one market, which knows the ways of the job before."""
 
-        def ways(job: Job, table: OfferTable, gpus: GpuFilter, measured: Measured, told: Told = silently) -> Ways:
+        def ways(job: Job, table: OfferTable, gpus: GpuFilter, measured: Measured, told: Told = silently) -> Possible:
             key = (market.state, market.now, physics_of(job))  # by the moment: negotiated prices begin and end
             known = self.ways.get(key)
             if known is not None:
                 self.reused += 1
-                limits = job.workload.constraints
-                return replace(known, outcome=outcome_of(known.plain, deadline=limits.deadline, budget=limits.budget))
+                return known
             found = self.ways[key] = ways_of(job, table, gpus, measured, told, history)
             while len(self.ways) > KEPT:
                 self.ways.popitem(last=False)
