@@ -40,7 +40,7 @@ from estimator.risk.outcome import (
     whole_bill,
 )
 from estimator.risk.renewal import SMALL
-from estimator.risk.simulate import Paths, halton_paths, log_normal, normal_at
+from estimator.risk.simulate import HOPELESS, Paths, halton_paths, log_normal, normal_at
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -148,7 +148,7 @@ def _dollars(plain: Plain, hours: Floats, price: Floats | float) -> Floats:
 
 
 def _most(plain: Plain, draw: Paths) -> Floats:
-    """Hours that each way takes at most on each path of `draw`; shape (paths, n), inf where no bound is known."""
+    """Hours that each way takes at most on each path of `draw`; shape (paths, n)."""
     hazards, share = plain.hazards, plain.hazards.spot_share
     start, work = _calm(plain, draw.speed, draw.wait)
     _, shortest = _calm(plain, halton_paths(PATHS).speed.min(), halton_paths(PATHS).wait.min())
@@ -160,11 +160,10 @@ def _most(plain: Plain, draw: Paths) -> Floats:
     length = np.where(shortest >= 1.5 * interval, interval * several / (several - 0.5), 1.5 * interval) + plain.write
     length = np.minimum(length, work.max(axis=0) + plain.write)
     segments = np.maximum(work / interval + 0.5, 1.0)
-    most = hazards.high * length
-    risk = np.clip(log_normal(hazards.low, hazards.typical, hazards.high, draw.hazard) * length, SMALL, most + SMALL)
+    drawn = np.minimum(log_normal(hazards.low, hazards.typical, hazards.high, draw.hazard), hazards.high)
+    risk = np.clip(np.maximum(drawn, hazards.low) * length, SMALL, HOPELESS)  # as `lost_hours` counts it
     z = np.maximum(normal_at(draw.lost), 0.0)
     unlucky = (1.0 + z * z / 4.0) ** 3
-    with np.errstate(over="ignore"):
-        lost = np.expm1(risk) * (1.0 / risk + segments) * ((length / 2.0 + down) * unlucky)
+    lost = np.expm1(risk) * (1.0 / risk + segments) * ((length / 2.0 + down) * unlucky)
     ever = risk * segments > (1.0 - draw.lost) * (1.0 - ROUNDING)
     return np.asarray(start + work + segments * plain.write + np.where(ever, lost, 0.0), float)
