@@ -101,6 +101,7 @@ MEASUREMENT = (
     Column("offload", words=("activations", "params", "optimizer", "full", "ssd")),
     *_figures(1, 1e7, "units_per_sample"),
     *_figures(1, 4096, "lora_rank"),
+    *_figures(1, 2e7, "longest_sample"),  # tokens; where samples differ in length, memory peaks on the longest
     Column("variant"),
     Column("quality", words=QUALITIES, required=True),
     Column("quality_reason"),

@@ -91,6 +91,13 @@ def _offload(row: Row) -> str:
     return "optimizer" if re.search(r"optimi[sz]er offload(?! N)", notes, re.IGNORECASE) else ""
 
 
+DECIMAL_GB = {
+    "QwenLM/Qwen@": "as 81.0 on a card of 80 GiB shows",
+    "Lightning-AI/litgpt@": "as its scripts print max_memory_allocated() / 1e9",
+}
+"""Sources whose GB are 10^9 bytes, and what shows it."""
+
+
 def read_notes(row: Row) -> None:
     """Fill, in place, the columns that a measurement's notes explain; what the row already states stays."""
     notes = row["notes"]
@@ -111,10 +118,11 @@ def read_notes(row: Row) -> None:
         row["global_batch"] = str(int(float(tokens) * float(row["gpus"])))
     if "audio samples" in notes and row["unit"] == "audio-samples/s":
         row["units_per_sample"] = "8000" if "8000" in notes else ""
-    if row["source"].startswith("QwenLM/Qwen@") and row["mem_gib_per_gpu"]:
+    why = next((reason for lab, reason in DECIMAL_GB.items() if row["source"].startswith(lab)), "")
+    if why and row["mem_gib_per_gpu"]:
         printed = float(row["mem_gib_per_gpu"])
         row["mem_gib_per_gpu"] = f"{printed * 1e9 / 2**30:.2f}"
-        said = f"mem_gib_per_gpu was {printed:g}: decimal GB, as 81.0 on a card of 80 GiB shows"
+        said = f"mem_gib_per_gpu was {printed:g}: decimal GB, {why}"
         row["mended"] = "; ".join(filter(None, [row.get("mended", ""), said]))
     if "x" in row["image_size"]:
         width, height = row["image_size"].split("x")
