@@ -18,6 +18,7 @@ from api import metrics
 from api.market import Prices
 from estimator.documents import PlanDocument
 from estimator.planning.planner import plan
+from estimator.planning.step_times import StepTimes
 from estimator.planning.steps import Told
 from estimator.request.workload import Workload
 from estimator.sheets.answers import Market
@@ -48,6 +49,7 @@ class Plans:
     def __init__(self, prices: Prices, clock: Callable[[], float] = time.monotonic) -> None:
         self._prices = prices
         self._clock = clock
+        self.step_times = StepTimes()
         self._lock = Lock()
         self._held = 0
         self._kept: OrderedDict[Key, tuple[float, Basis, PlanDocument]] = OrderedDict()
@@ -72,7 +74,13 @@ class Plans:
         if document is not None and recent:
             return aged(document, now)
         document = plan(
-            asked, offers=basis.market.offers, now=now, measured=basis.measured, history=basis.history, told=told
+            asked,
+            offers=basis.market.offers,
+            now=now,
+            measured=basis.measured,
+            history=basis.history,
+            told=told,
+            step_times=self.step_times,
         )
         self._keep(key, basis, document)
         return document

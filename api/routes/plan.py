@@ -39,7 +39,9 @@ async def post_plan(request: Request, asked: Asked, plans: Remembered, now: Now,
     response_model=EstimateDocument,
     openapi_extra=examples.ESTIMATE,
 )
-async def post_estimate(request: Request, asked: Asked, prices: Priced, now: Now, heavy: Heavy) -> Response:
+async def post_estimate(
+    request: Request, asked: Asked, prices: Priced, plans: Remembered, now: Now, heavy: Heavy
+) -> Response:
     """The workload on each GPU of `constraints.gpus` (and `own`), in that order: time, memory, and why.
 
     With `Accept: text/event-stream` the answer comes as events: `progress`, then `result` or `problem`.
@@ -48,7 +50,15 @@ async def post_estimate(request: Request, asked: Asked, prices: Priced, now: Now
     def estimated(steps: Steps) -> EstimateDocument:
         offers = prices.table(now, asked.constraints.accelerators)
         history = prices.history_for(asked, now)
-        return estimate(asked, offers=offers, now=now, measured=prices.measured(now), told=steps, history=history)
+        return estimate(
+            asked,
+            offers=offers,
+            now=now,
+            measured=prices.measured(now),
+            told=steps,
+            history=history,
+            step_times=plans.step_times,
+        )
 
     return await answered(request, heavy, estimated)
 

@@ -52,35 +52,24 @@ SHOWN = replace(
 
 @dataclass(frozen=True)
 class Correction:
-    """What measurements say of m candidates."""
+    """What measurements say of m candidates; shape (m,) each."""
 
-    family: str
-    features: Features  # of the candidates
     factor: Floats  # on seconds
     low: Floats  # on throughput, <= 1
     high: Floats  # on throughput, >= 1
     kind: NDArray[np.int64]  # codes into `KINDS`
 
-    def near(self, row: int) -> tuple[list[str], Floats]:
-        """(ids, distances) of the measurements nearest to candidate `row`, wherever measured, nearest first.
 
-        Looked up when asked: a plan shows the evidence of a few of its hundreds of candidates.
-        """
-        base = _base(self.family)
-        if base is None:
-            return [], np.zeros(0)
-        one = self.features.pick(slice(row, row + 1))
-        found = neighbourhood(one, base.left, SHOWN, lab=0.0)
-        return [str(base.evidence.ids[i]) for i in found.nearest[0]], found.distance[0]
-
-    def measurements(self, row: int) -> list[str]:
-        """Ids of the measurements near candidate `row`, nearest first; empty where nothing is alike."""
-        ids, distance = self.near(row)
-        return [name for name, d in zip(ids, distance, strict=True) if d < FAR]
-
-    def distances(self, row: int) -> list[float]:
-        """Distances of `measurements(row)`."""
-        return [float(d) for d in self.near(row)[1] if d < FAR]
+def nearest(family: str, features: Features) -> list[list[tuple[str, float]]]:
+    """Ids and distances of the measurements alike to each of m candidates, wherever measured, nearest first."""
+    base = _base(family)
+    if base is None:
+        return [[] for _ in range(len(features))]
+    found = neighbourhood(features, base.left, SHOWN, lab=0.0)
+    return [
+        [(str(base.evidence.ids[i]), float(d)) for i, d in zip(rows, distances, strict=True) if d < FAR]
+        for rows, distances in zip(found.nearest, found.distance, strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -151,7 +140,7 @@ def correct(
     if own is not None and len(own[1]):
         own_kind = np.full(m, KINDS.index(EvidenceKind.OWN))
         shift, kind, half = _own(family, features, own, shift, kind, half, half_widths(classes, own_kind, widths))
-    return Correction(family, features, np.exp(shift), np.exp(-half), np.exp(half), kind)
+    return Correction(np.exp(shift), np.exp(-half), np.exp(half), kind)
 
 
 def _own(

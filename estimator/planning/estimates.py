@@ -17,7 +17,7 @@ from benchmarks_db.gpus import resolve_gpu
 from estimator.documents import ClosestDocument, EstimateDocument, EstimateEntry
 from estimator.job import Job, job_of
 from estimator.planning.closest import closest
-from estimator.planning.evidence import Measured
+from estimator.planning.evidence import Measured, measurements_near
 from estimator.planning.explain import explained
 from estimator.planning.formats import every_format, formats_of
 from estimator.planning.offered import GpuFilter, gpu_filter, offered
@@ -25,6 +25,7 @@ from estimator.planning.own_measurements import with_stated
 from estimator.planning.planner import ANY_ACCELERATOR, market_of, quota_hint
 from estimator.planning.present import echo, entry_of
 from estimator.planning.repair import way_out
+from estimator.planning.step_times import StepTimes
 from estimator.planning.steps import Told, silently
 from estimator.planning.ways import Possible, ways_of
 from estimator.request.fields import Accelerators
@@ -48,13 +49,14 @@ def estimate(
     measured: Measured = (),
     told: Told = silently,
     history: SpotHistory | None = None,
+    step_times: StepTimes | None = None,
 ) -> EstimateDocument:
     """The workload on each `GPU[:COUNT]` of `gpus` (default: `constraints.gpus`) and on each own machine, in order.
 
     A GPU that an offer has in that number is priced by the cheapest such offer with the fewest machines (on-demand
     unless `constraints.markets` says otherwise); any other is estimated from its datasheet and has no price. No count
-    means one GPU. `told` hears of each machine and may stop the work by raising; `history` is how spot prices moved, as
-    for a plan.
+    means one GPU. `told` hears of each machine and may stop the work by raising; `history` and `step_times` are
+    as for a plan.
 
     Raises WorkloadError when no hardware is named, TypeError for what is no request (see `Workload.of`).
     """
@@ -62,7 +64,7 @@ def estimate(
     moment = now or datetime.now(UTC)
     if formats_of(workload):
         same = partial(estimate, gpus=gpus, offers=offers, now=moment, measured=measured, told=told, history=history)
-        return every_format(workload, same)
+        return every_format(workload, partial(same, step_times=step_times))
     job = job_of(workload)
     asked = tuple(gpus if gpus is not None else workload.constraints.gpus or ())
     if not asked and not workload.own:
@@ -86,7 +88,7 @@ def estimate(
             others = ", ".join(match.alternatives)
             warnings.append(f"{text!r} is taken as {match.gpu.name}; it could also be {others}")
         wanted = GpuFilter({match.gpu.name: frozenset({count or match.count or 1.0})}, ())
-        ways = _ways_on(job, market, limits, wanted, own, history)
+        ways = _ways_on(job, market, limits, wanted, own, history, step_times)
         warnings += _apart(ways, text)
         _add(job, ways, text, moment, answers)
     for number, machine in enumerate(workload.own):
@@ -102,7 +104,7 @@ def estimate(
         table = open_offers.table
         if open_offers.last is not None:  # no price stated: the time is still worth knowing
             table = own_table([own_machine(machine.stated(), field=f"own.{number}")], now=moment)
-        _add(job, ways_of(job, table, GpuFilter({}, ()), own), machine.name, moment, answers)
+        _add(job, ways_of(job, table, GpuFilter({}, ()), own, step_times=step_times), machine.name, moment, answers)
     return EstimateDocument(
         workload=echo(job),
         estimates=answers.entries,
@@ -153,17 +155,19 @@ def _ways_on(
     wanted: GpuFilter,
     measured: Measured,
     history: SpotHistory | None,
+    step_times: StepTimes | None,
 ) -> Possible:
     """The ways to run the job on exactly these GPUs: rented if anybody rents them so, else by their datasheet."""
     table = offered(market, limits, wanted).table
     if len(table):
-        ways = ways_of(job, table, wanted, measured, history=history)
+        ways = ways_of(job, table, wanted, measured, history=history, step_times=step_times)
         if len(ways):
             return ways.select(ways.nodes == ways.nodes.min())  # a comparison of GPUs, not of networks between them
     ((gpu, counts),) = wanted.counts.items()
     (count,) = counts
     per_node = count if count <= GPUS_PER_NODE else float(GPUS_PER_NODE)
-    return ways_of(job, _unrented(gpu, per_node, datetime.fromtimestamp(0, UTC)), wanted, measured)
+    unrented = _unrented(gpu, per_node, datetime.fromtimestamp(0, UTC))
+    return ways_of(job, unrented, wanted, measured, step_times=step_times)
 
 
 def _unrented(gpu: str, per_node: float, now: datetime) -> OfferTable:
@@ -213,5 +217,6 @@ def _add(
     ways = possible.through_chance(job.workload.constraints)
     priced = np.isfinite(ways.cost).any()
     row = int(np.nanargmin(ways.cost)) if priced else int(np.argmin(ways.hours))
-    entry = EstimateEntry(**entry_of(job, ways, row, now))
+    (near,) = measurements_near(job, ways.best, [int(ways.found[row])])
+    entry = EstimateEntry(**entry_of(job, ways, row, now, near))
     answers.entries.append(explained(job, entry, ways.table.offer(int(ways.offer[row])).cloud))

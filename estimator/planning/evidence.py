@@ -12,16 +12,18 @@ from numpy.typing import NDArray
 from benchmarks_db import measurements
 from benchmarks_db.gpus import gpu as gpu_facts
 from estimator.documents import Evidence, MeasurementUsed
+from estimator.hardware import Hardware
 from estimator.job import Job
-from estimator.performance.correction import FAR, Correction, correction
-from estimator.performance.evidence import Labels
+from estimator.performance.correction import Correction, correction, nearest
+from estimator.performance.evidence import Labels, features_of
 from estimator.performance.intervals import KINDS
 from estimator.planning.search import Found, execution
 from estimator.precision import resolve
+from estimator.records import pick
 from estimator.rows.own import own_measurements
 from estimator.terms import EvidenceKind, Method
 
-__all__ = ["KINDS", "Evidenced", "Measured", "evidence_document", "evidence_of"]
+__all__ = ["KINDS", "Evidenced", "Measured", "evidence_document", "evidence_of", "measurements_near"]
 
 Floats = NDArray[np.float64]
 Measured = Sequence[Mapping[str, str]]
@@ -48,18 +50,10 @@ class Evidenced:
 
 def evidence_of(job: Job, found: Found, measured: Measured = ()) -> Evidenced:
     """Correct the physical step times by the measurements near them, the user's own first."""
-    labels = Labels(
-        lab="own",  # no laboratory in the data: the width is that of somebody else's software
-        model=job.facts.name,
-        gpu=np.asarray(found.hardware.gpu).tolist(),
-        method={Method.LORA: "lora", Method.QLORA: "qlora"}.get(job.workload.method, "full"),
-        format=_formats(job, found),
-        software="",
-    )
     own = own_measurements(measured).get(job.family) if measured else None
     right = correction(
         job.family,
-        labels,
+        _labels(job, found.hardware),
         job.work,
         found.hardware,
         found.layout,
@@ -72,19 +66,34 @@ def evidence_of(job: Job, found: Found, measured: Measured = ()) -> Evidenced:
     return Evidenced(total, right.low, right.high, right, 0 if own is None else len(own[1]))
 
 
-def _formats(job: Job, found: Found) -> list[str]:
-    """The number format that each GPU computes in: what the request says, or what `auto` comes to."""
-    cards: list[str] = np.asarray(found.hardware.gpu).tolist()
-    names = {card: resolve(job.workload.precision, gpu_facts(card)).name for card in set(cards)}
-    return [names[card] for card in cards]
+def _labels(job: Job, hardware: Hardware) -> Labels:
+    """What the rows are called in the measurements."""
+    cards: list[str] = np.asarray(hardware.gpu).tolist()
+    formats = {card: resolve(job.workload.precision, gpu_facts(card)).name for card in set(cards)}
+    return Labels(
+        lab="own",  # no laboratory in the data: the width is that of somebody else's software
+        model=job.facts.name,
+        gpu=cards,
+        method={Method.LORA: "lora", Method.QLORA: "qlora"}.get(job.workload.method, "full"),
+        format=[formats[card] for card in cards],
+        software="",
+    )
 
 
-def evidence_document(evidence: Evidenced, row: int) -> Evidence:
-    """What one row rests on, with the measurements nearest to it and their sources."""
+def measurements_near(job: Job, found: Found, rows: Sequence[int]) -> list[list[MeasurementUsed]]:
+    """The measurements nearest to some rows of the search, nearest first; none where nothing is alike."""
+    some = np.array(rows, dtype=np.int64)
+    hardware = pick(found.hardware, some)
+    features = features_of(
+        _labels(job, hardware), job.work, hardware, pick(found.layout, some), execution(job), pick(found.step, some)
+    )
+    return [[_measurement(*one) for one in near[:SHOWN]] for near in nearest(job.family, features)]
+
+
+def evidence_document(evidence: Evidenced, row: int, near: list[MeasurementUsed]) -> Evidence:
+    """What one row rests on; `near` are the measurements nearest to it."""
     right = evidence.correction
     kind = KINDS[int(right.kind[row])]
-    nearest = zip(*right.near(row), strict=True)
-    near = [_measurement(name, float(distance)) for name, distance in nearest if distance < FAR][:SHOWN]
     return Evidence(
         kind=kind,
         measurements=near,

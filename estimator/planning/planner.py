@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from benchmarks_db.errors import PricesUnavailable
 from benchmarks_db.gpus import gpus as all_gpus
 from benchmarks_db.gpus import resolve_gpu
-from estimator.documents import FrontierPoint, Interval, PlanDocument, PlanEntry, PolicyDocument
+from estimator.documents import FrontierPoint, Interval, MeasurementUsed, PlanDocument, PlanEntry, PolicyDocument
 from estimator.job import Job, job_of
 from estimator.planning.closest import closest
 from estimator.planning.contenders import (
@@ -28,7 +28,7 @@ from estimator.planning.contenders import (
     sorted_by,
     within,
 )
-from estimator.planning.evidence import Measured
+from estimator.planning.evidence import Measured, measurements_near
 from estimator.planning.explain import explained
 from estimator.planning.formats import best_formats, formats_of
 from estimator.planning.fronts import pareto_front
@@ -37,6 +37,7 @@ from estimator.planning.offered import GpuFilter, Offered, gpu_filter, offered
 from estimator.planning.own_measurements import with_stated
 from estimator.planning.present import echo, entry_of
 from estimator.planning.repair import way_out
+from estimator.planning.step_times import StepTimes
 from estimator.planning.steps import Told, silently
 from estimator.planning.ways import Possible, Ways, alphabetical, ways_of
 from estimator.request.fields import Accelerators, Sort
@@ -65,6 +66,7 @@ def plan(
     told: Told = silently,
     ways_from: WaysFrom | None = None,
     history: SpotHistory | None = None,
+    step_times: StepTimes | None = None,
 ) -> PlanDocument:
     """Rank every way to train `workload` on the market.
 
@@ -72,7 +74,8 @@ def plan(
     (default: the present; pass it for a reproducible document), `measured` rows of the user's own measurements (see
     `own_measurements.checked`), which weigh most. `told` hears each stage (see `steps.STAGES`) and may stop the work
     by raising. `ways_from` works out the ways; a sweep passes one that remembers them from cell to cell. `history` is
-    how spot prices moved before (see `pricing.spot_history`); without it the present ones are taken to hold. A request
+    how spot prices moved before (see `pricing.spot_history`); without it the present ones are taken to hold.
+    `step_times` remembers what does not depend on tokens, limits or prices, for whoever plans more than once. A request
     that nothing satisfies comes back with no plans, what was rejected by which reason, and the binding one.
 
     Raises WorkloadError for a request that cannot be understood, TypeError for what is none (see `Workload.of`),
@@ -85,10 +88,8 @@ def plan(
     workload = Workload.of(workload)
     moment = now or datetime.now(UTC)
     if formats_of(workload):
-        same = partial(
-            plan, offers=offers, now=moment, measured=measured, told=told, ways_from=ways_from, history=history
-        )
-        return best_formats(workload, same)
+        same = partial(plan, offers=offers, now=moment, measured=measured, told=told, history=history)
+        return best_formats(workload, partial(same, ways_from=ways_from, step_times=step_times))
     job = job_of(workload)
     market = market_of(workload, offers, moment)
     own, disagreeing = with_stated(job, measured)
@@ -108,7 +109,8 @@ def plan(
         hints += _rented_hints(market, gpus)
         return document.model_copy(update={"binding": open_offers.last, "hints": hints})
 
-    possible = (ways_from or partial(ways_of, history=history))(job, open_offers.table, gpus, own, told)
+    found = ways_from or partial(ways_of, history=history, step_times=step_times)
+    possible = found(job, open_offers.table, gpus, own, told)
     rejected = open_offers.removed + possible.refused
     if not len(possible) and len(possible.best.row):  # machines that could run it, more of them than may be had
         held = rejected + Counter({"quota": len(open_offers.table)})
@@ -140,9 +142,10 @@ def plan(
     front = pareto_front(ways.hours, ways.cost)
     shown = shortlist(ways, ranking(ways, workload.options.sort), workload.options.top)
     plans = []
-    for rank, row in enumerate(shown, start=1):
+    alike = measurements_near(job, ways.best, ways.found[shown].tolist())
+    for rank, (row, near) in enumerate(zip(shown.tolist(), alike, strict=True), start=1):
         told("plans", rank - 1, len(shown))
-        plans.append(_entry(job, ways, int(row), rank, moment, bool(front[row])))
+        plans.append(_entry(job, ways, row, rank, moment, near, pareto=bool(front[row])))
     return document.model_copy(
         update={
             "plans": plans,
@@ -453,10 +456,12 @@ def _frontier(ways: Ways, front: Mask) -> list[FrontierPoint]:
     return points
 
 
-def _entry(job: Job, ways: Ways, row: int, rank: int, now: datetime, pareto: bool) -> PlanEntry:
+def _entry(
+    job: Job, ways: Ways, row: int, rank: int, now: datetime, near: list[MeasurementUsed], *, pareto: bool
+) -> PlanEntry:
     offer = ways.table.offer(int(ways.offer[row]))
     entry = PlanEntry(
-        **entry_of(job, ways, row, now),
+        **entry_of(job, ways, row, now, near),
         rank=rank,
         cloud=offer.cloud,
         region=offer.region,

@@ -12,6 +12,7 @@ from estimator.documents import (
     ConvertedDocument,
     Interval,
     LayoutDocument,
+    MeasurementUsed,
     MemoryDocument,
     PriceDocument,
     PricePathDocument,
@@ -96,8 +97,8 @@ def price_of(offer: Offer | None, nodes: int, now: datetime) -> PriceDocument:
     )
 
 
-def entry_of(job: Job, ways: Ways, row: int, now: datetime) -> dict[str, Any]:
-    """The fields that an estimate and a plan share, for one way to run the job."""
+def entry_of(job: Job, ways: Ways, row: int, now: datetime, near: list[MeasurementUsed]) -> dict[str, Any]:
+    """The fields that an estimate and a plan share, for one way to run the job and the measurements near it."""
     found, evidence, at = ways.best, ways.evidence, int(ways.found[row])
     offer = ways.table.offer(int(ways.offer[row]))
     nodes = int(ways.nodes[row])
@@ -134,7 +135,7 @@ def entry_of(job: Job, ways: Ways, row: int, now: datetime) -> dict[str, Any]:
         else None,
         "price": price,
         "memory_gib": memory_document(found.memory, _at(found.hardware.capacity_gib, at), int(found.verdict[at]), at),
-        "evidence": evidence_document(evidence, at),
+        "evidence": evidence_document(evidence, at, near),
         "warnings": cautions(job, ways, row, offer, price),
     }
 

@@ -13,6 +13,7 @@ from estimator.documents import PlanDocument, PlanEntry, SolveDocument
 from estimator.job import facts_of
 from estimator.planning.evidence import Measured
 from estimator.planning.planner import plan
+from estimator.planning.step_times import StepTimes
 from estimator.request.fields import MAX_TOKENS, Sort
 from estimator.request.sections import Constraints
 from estimator.request.training import is_language
@@ -44,6 +45,7 @@ def solve(
     now: datetime | None = None,
     measured: Measured = (),
     history: SpotHistory | None = None,
+    step_times: StepTimes | None = None,
 ) -> SolveDocument:
     """Answer an inverse question; limits of the request that are not asked for stay in force.
 
@@ -51,9 +53,10 @@ def solve(
     """
     moment = now or datetime.now(UTC)
     market = offers if offers is not None else current_offers(now=moment)
+    known = step_times or StepTimes()  # most of the plans differ in what no step depends on
 
     def planned(changed: Workload) -> PlanDocument:
-        return plan(changed, offers=market, now=moment, measured=measured, history=history)
+        return plan(changed, offers=market, now=moment, measured=measured, history=history, step_times=known)
 
     if what is SolveFor.TOKENS:
         return _most_data(workload, planned)

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from estimator.bill import Extras, data_place, extras_of
 from estimator.job import Job
-from estimator.planning.evidence import Evidenced, Measured, evidence_of
+from estimator.planning.evidence import Evidenced, Measured
 from estimator.planning.machines import Fleet, Kinds, fleet_of, kinds_of
 from estimator.planning.offered import GpuFilter, quota_gpus
-from estimator.planning.search import Found, search
+from estimator.planning.search import Found
+from estimator.planning.step_times import StepTimes
 from estimator.planning.steps import Told, silently
 from estimator.request.run import AZURE_BANDS
 from estimator.request.sections import Constraints
@@ -107,13 +108,13 @@ def ways_of(
     measured: Measured = (),
     told: Told = silently,
     history: SpotHistory | None = None,
+    step_times: StepTimes | None = None,
 ) -> Possible:
     """Every offer of `table` with every number of nodes that can run the job, the cheapest place of each type only."""
     kinds, fleet = _hardware(job, table, gpus)
     told("layouts", 0, len(fleet.kind))
-    best = search(job, fleet)
+    best, evidence = (step_times or StepTimes()).of(job, fleet, measured)
     told("evidence", 0, len(best.row))
-    evidence = evidence_of(job, best, measured)
     most_gpus = quota_gpus(table, job.workload.constraints.quotas)
     near = _near_data(job, table)
     cheapest, others = _cheapest_places(table, most_gpus, near)

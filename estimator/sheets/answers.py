@@ -19,6 +19,7 @@ import numpy as np
 from benchmarks_db.errors import EstimatorError, NoFeasiblePlan, UnknownName, WorkloadError
 from estimator.planning.evidence import Measured
 from estimator.planning.planner import plan
+from estimator.planning.step_times import StepTimes
 from estimator.request.fields import MARKETS
 from estimator.request.sections import split_gpu
 from estimator.request.workload import Workload, nested
@@ -101,6 +102,7 @@ class Answers:
     def __init__(self, measured: Measured = (), most: int = MOST_KEPT) -> None:
         self._measured = measured
         self._most = most
+        self._step_times = StepTimes()
         self._lock = Lock()
         self._kept: OrderedDict[tuple[str, Question], Future[Answer]] = OrderedDict()
         self.planned = 0
@@ -129,7 +131,7 @@ class Answers:
                 self._kept.move_to_end(key)
         if mine:
             try:
-                future.set_result(answered(question, market, self._measured))
+                future.set_result(answered(question, market, self._measured, self._step_times))
             except BaseException as fault:
                 with self._lock:
                     self._kept.pop(key, None)
@@ -188,7 +190,7 @@ def without_files(flat: Mapping[str, str]) -> None:
             raise WorkloadError("files are read on the command line only", field=key, value=flat[key])
 
 
-def answered(question: Question, market: Market, measured: Measured) -> Answer:
+def answered(question: Question, market: Market, measured: Measured, step_times: StepTimes | None = None) -> Answer:
     """Plan once. What is wrong with the question is part of the answer, as is what no plan satisfies."""
     try:
         document = plan(
@@ -197,6 +199,7 @@ def answered(question: Question, market: Market, measured: Measured) -> Answer:
             now=market.now,
             measured=[*measured, *market.measured],
             history=market.history if asks_spot(question) else None,
+            step_times=step_times,
         )
     except EstimatorError as error:
         return Answer({}, error)

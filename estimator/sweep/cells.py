@@ -13,6 +13,7 @@ from estimator.job import Job, job_of
 from estimator.planning.evidence import Measured
 from estimator.planning.offered import GpuFilter, gpu_filter, offered
 from estimator.planning.planner import WaysFrom, market_of, plan
+from estimator.planning.step_times import StepTimes
 from estimator.planning.steps import Told, silently
 from estimator.planning.ways import Possible, ways_of
 from estimator.sheets.answers import Market, one_line
@@ -41,6 +42,7 @@ class Physics:
     """The ways of the last few jobs, kept for the next cells, which often differ in their limits alone."""
 
     ways: OrderedDict[tuple[str, datetime, str], Possible] = field(default_factory=OrderedDict)
+    step_times: StepTimes = field(default_factory=StepTimes)
     reused: int = 0
 
     def sharing(self, market: Market, history: SpotHistory | None) -> WaysFrom:
@@ -52,7 +54,7 @@ class Physics:
             if known is not None:
                 self.reused += 1
                 return known
-            found = self.ways[key] = ways_of(job, table, gpus, measured, told, history)
+            found = self.ways[key] = ways_of(job, table, gpus, measured, told, history, self.step_times)
             while len(self.ways) > KEPT:
                 self.ways.popitem(last=False)
             return found

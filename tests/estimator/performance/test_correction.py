@@ -8,7 +8,7 @@ from benchmarks_db import measurements
 from estimator.performance import evidence as packed
 from estimator.performance import per_row, step_time
 from estimator.performance.constants import PARAMETERS, Constants, committed_fingerprint, fitted
-from estimator.performance.correction import correct
+from estimator.performance.correction import correct, nearest
 from estimator.performance.evidence import Labels, evidence_of, features_of
 from estimator.performance.intervals import (
     KINDS,
@@ -139,7 +139,7 @@ def test_a_gpu_that_nobody_measured_widens_a_strangers_interval():
 
 
 def test_the_measurements_shown_are_of_the_same_model_where_there_are_any():
-    ids = correct("language", features(ROW)).measurements(0)
+    ids = [name for name, _ in nearest("language", features(ROW))[0]]
     assert ids
     assert all(name.startswith("llm-") for name in ids[:1])
 
