@@ -203,16 +203,16 @@ def _pairs(
     need = _replica_gib(work, ask) / capacity
     peft = ask.method in (Method.LORA, Method.QLORA)
     useful = np.where(need <= (1.0 if peft else 0.8), 1.0, 2.0 ** np.ceil(np.log2(4.0 * need)))
-    sensible = tensor * pipeline <= np.maximum(
-        useful, np.where(context > 1, MAX_TENSOR, 1.0) * (float(work.tokens) >= LONG_CONTEXT)
+    own = np.where(limits.tensor, 1.0, tensor) * np.where(limits.pipeline, 1.0, pipeline)  # the part we choose
+    sensible = (own <= 1) | (
+        tensor * pipeline
+        <= np.maximum(useful, np.where(context > 1, MAX_TENSOR, 1.0) * (float(work.tokens) >= LONG_CONTEXT))
     )
     if not limits.tensor:
         widest = np.where(machines.pcie, 2.0, MAX_TENSOR)[:, None]
         sensible &= (tensor <= widest) & ((tensor * context <= machines.domain[:, None]) | (tensor == 1))
     if not limits.pipeline:
         sensible &= (pipeline == 1) | (machines.pcie[:, None] | (machines.nodes[:, None] > 1)) & ~np.asarray(peft)
-    if limits.tensor and limits.pipeline:
-        sensible = np.ones_like(sensible)
     possible = divides & sensible
 
     data = gpus / size
@@ -311,6 +311,7 @@ def _allowed(group: Array, pipeline: Array, limits: Limits, ask: _Method) -> NDA
         shardings[:, Sharding.ZERO2 :] = ((group > 1) & (pipeline <= 1))[:, None]
         if ask.method in (Method.LORA, Method.QLORA):
             shardings[:, [Sharding.ZERO1, Sharding.ZERO2]] = False
+            shardings[:, Sharding.DDP] |= pipeline > 1
     else:
         stage = {"zero1": Sharding.ZERO1, "zero2": Sharding.ZERO2, "zero3": Sharding.ZERO3}.get(
             limits.sharding.value, 0

@@ -156,6 +156,16 @@ def test_a_fixed_degree_is_not_second_guessed_for_a_small_model() -> None:
     assert set(a["tensor"]) == set(a["pipeline"]) == {2.0}
 
 
+@pytest.mark.parametrize("method", [Method.FULL, Method.LORA, Method.QLORA])
+@pytest.mark.parametrize("limits", [Limits(tensor=2), Limits(pipeline=2), Limits(tensor=4, pipeline=2)])
+def test_any_method_may_be_cut_as_the_user_says(method: Method, limits: Limits) -> None:
+    found = enumerate_layouts(llama(adapters=4e7), machines((8, 1, 79)), global_batch=64, limits=limits, method=method)
+    layout = arrays(found)
+    assert len(found.row) > 0
+    assert set(layout["tensor"]) == {float(limits.tensor or 1)}
+    assert set(layout["pipeline"]) == {float(limits.pipeline or 1)}
+
+
 def test_the_largest_micro_batch_is_among_the_candidates() -> None:
     found = enumerate_layouts(
         llama(), machines((1, 1, 139)), global_batch=48, limits=Limits(recompute=ActivationCheckpointing.FULL)
