@@ -59,6 +59,15 @@ class PricePathDocument(_Document):
     p90: float
 
 
+class PriceSpreadDocument(_Document):
+    """What an hour of one spot instance may cost by now, as an 80% interval, where no history tells how it moves."""
+
+    p10: float
+    p90: float
+    places: int = Field(description="that rent the machine on spot, this one included")
+    age_days: float = Field(description="since the price was seen")
+
+
 class PriceDocument(_Document):
     """What an hour costs, who says so, and how old that is."""
 
@@ -73,8 +82,9 @@ class PriceDocument(_Document):
     break_even_hours: float | None = Field(None, description="use within the term beyond which on demand is dearer")
     upfront_usd: float | None = Field(None, description="whole job: what is paid before it starts, whatever is used")
     path: PricePathDocument | None = Field(
-        None, description="of a spot price with a history; without one the present price is taken to hold"
+        None, description="of a spot price with a history; without one, `spread` says how far it may be off"
     )
+    spread: PriceSpreadDocument | None = None
 
 
 class MemoryDocument(_Document):

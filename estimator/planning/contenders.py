@@ -144,7 +144,7 @@ def _settled(ways: Possible, limits: Constraints) -> tuple[NDArray[np.object_], 
     if limits.deadline is not None:
         verdicts.append((DEADLINE, *bounds.keep(plain, limits.deadline, ranks)))
     if limits.budget is not None:
-        verdicts.append((BUDGET, *bounds.keep(plain, limits.budget, ranks, dollars=True)))
+        verdicts.append((BUDGET, *bounds.keep(plain, limits.budget, ranks, dollars=True, unseen=sure is not None)))
     reason = np.full(len(ways), BEATEN, dtype=object)
     unsettled = np.zeros(len(ways), dtype=bool)
     for name, surely, surely_not in verdicts:

@@ -31,6 +31,7 @@ from estimator.planning.ways import Possible, ways_of
 from estimator.request.fields import Accelerators
 from estimator.request.sections import Constraints, split_gpu
 from estimator.request.workload import Workload
+from estimator.risk.spot_spread import SpotSpread, spot_spread
 from pricing.instances import InstanceType
 from pricing.offers import Market, Offer, OfferTable, PriceState, table_of
 from pricing.sources.own import own_machine, own_table
@@ -75,6 +76,7 @@ def estimate(
         limits = limits.model_copy(update={"markets": (Market.ON_DEMAND,)})
     answers = _Answers([], {}, [], {})
     own, disagreeing = with_stated(job, measured)
+    spread = spot_spread(market, moment)
     warnings: list[str] = [*job.warnings, *disagreeing]
     for text in asked:
         told("estimates", len(answers), len(asked) + len(workload.own))
@@ -88,7 +90,7 @@ def estimate(
             others = ", ".join(match.alternatives)
             warnings.append(f"{text!r} is taken as {match.gpu.name}; it could also be {others}")
         wanted = GpuFilter({match.gpu.name: frozenset({count or match.count or 1.0})}, ())
-        ways = _ways_on(job, market, limits, wanted, own, history, step_times)
+        ways = _ways_on(job, market, limits, wanted, own, history, spread, step_times)
         warnings += _apart(ways, text)
         _add(job, ways, text, moment, answers)
     for number, machine in enumerate(workload.own):
@@ -155,12 +157,13 @@ def _ways_on(
     wanted: GpuFilter,
     measured: Measured,
     history: SpotHistory | None,
+    spread: SpotSpread,
     step_times: StepTimes | None,
 ) -> Possible:
     """The ways to run the job on exactly these GPUs: rented if anybody rents them so, else by their datasheet."""
     table = offered(market, limits, wanted).table
     if len(table):
-        ways = ways_of(job, table, wanted, measured, history=history, step_times=step_times)
+        ways = ways_of(job, table, wanted, measured, spread=spread, history=history, step_times=step_times)
         if len(ways):
             return ways.select(ways.nodes == ways.nodes.min())  # a comparison of GPUs, not of networks between them
     ((gpu, counts),) = wanted.counts.items()

@@ -187,6 +187,12 @@ def _cost(job: Job, entry: EstimateEntry) -> list[str]:
             f"  an hour over the run, by {path.observations} levels of {path.days:.0f} days: mean ${path.mean:.4f}, "
             f"p50 ${path.p50:.4f}, p90 ${path.p90:.4f} an instance"
         )
+    if price.spread is not None:
+        spread = price.spread
+        terms.append(
+            f"  an hour may cost ${spread.p10:.4f} to ${spread.p90:.4f} an instance by now (80%), by how the "
+            f"{spread.places} places that rent it differ and the {spread.age_days:.0f} days since it was seen"
+        )
     machines = entry.cost_parts.get("machines", 0.0)
     if entry.hours_parts.get("interruptions", 0.0) > 0 and price.path is None and price.usd_per_hour:
         billed = machines / price.usd_per_hour

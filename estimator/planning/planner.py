@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -39,6 +39,7 @@ from estimator.planning.present import echo, entry_of
 from estimator.planning.repair import way_out
 from estimator.planning.step_times import StepTimes
 from estimator.planning.steps import Told, silently
+from estimator.planning.tradeoffs import apart, steadier, tradeoffs_of
 from estimator.planning.ways import Possible, Ways, alphabetical, ways_of
 from estimator.request.fields import Accelerators, Sort
 from estimator.request.run import SpotPolicy
@@ -47,6 +48,7 @@ from estimator.request.workload import Workload
 from estimator.risk.hazard import hazards_of
 from estimator.risk.outcome import outcome_of
 from estimator.risk.price_path import constant
+from estimator.risk.spot_spread import SpotSpread, spot_spread
 from pricing.offers import Market, OfferTable, concatenate, current_offers
 from pricing.sources.own import own_machine, own_table
 from pricing.spot_history import SpotHistory
@@ -54,7 +56,7 @@ from pricing.spot_history import SpotHistory
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-WaysFrom = Callable[[Job, OfferTable, GpuFilter, Measured, Told], Possible]
+WaysFrom = Callable[[Job, OfferTable, GpuFilter, Measured, Told, SpotSpread], Possible]
 
 
 def plan(
@@ -74,7 +76,7 @@ def plan(
     (default: the present; pass it for a reproducible document), `measured` rows of the user's own measurements (see
     `own_measurements.checked`), which weigh most. `told` hears each stage (see `steps.STAGES`) and may stop the work
     by raising. `ways_from` works out the ways; a sweep passes one that remembers them from cell to cell. `history` is
-    how spot prices moved before (see `pricing.spot_history`); without it the present ones are taken to hold.
+    how spot prices moved before (see `pricing.spot_history`); without it their spread and age widen the dollars.
     `step_times` remembers what does not depend on tokens, limits or prices, for whoever plans more than once. A request
     that nothing satisfies comes back with no plans, what was rejected by which reason, and the binding one.
 
@@ -110,7 +112,7 @@ def plan(
         return document.model_copy(update={"binding": open_offers.last, "hints": hints})
 
     found = ways_from or partial(ways_of, history=history, step_times=step_times)
-    possible = found(job, open_offers.table, gpus, own, told)
+    possible = found(job, open_offers.table, gpus, own, told, spot_spread(market, moment))
     rejected = open_offers.removed + possible.refused
     if not len(possible) and len(possible.best.row):  # machines that could run it, more of them than may be had
         held = rejected + Counter({"quota": len(open_offers.table)})
@@ -149,10 +151,10 @@ def plan(
     return document.model_copy(
         update={
             "plans": plans,
-            "warnings": [*document.warnings, *_apart(ways, int(shown[0]), workload.constraints.gpus or ())],
+            "warnings": [*document.warnings, *apart(ways, int(shown[0]), workload.constraints.gpus or ())],
             "frontier": _frontier(ways, front),
             "rejected": dict(rejected),
-            "tradeoffs": tradeoffs,
+            "tradeoffs": [*tradeoffs, *steadier(ways, shown)],
             "policies": policies_of(job, ways, shown),
         }
     )
@@ -339,94 +341,6 @@ def policies_of(job: Job, ways: Ways, shown: Ints) -> list[PolicyDocument]:
             )
         )
     return documents
-
-
-def tradeoffs_of(ways: Ways, kept: Mask, limits: Constraints) -> list[str]:
-    """What the limits cost, and what more time or money would buy: the nearest points of the front around the plan.
-
-    The cheapest plan within the limits is compared with the next cheaper one beyond them and with the next faster one;
-    an alternative that breaks a limit says which.
-    """
-    front = np.flatnonzero(pareto_front(ways.hours, ways.cost))
-    best = int(np.flatnonzero(kept)[np.lexsort((ways.hours[kept], ways.cost[kept]))[0]])
-    hours, cost = float(ways.hours[best]), float(ways.cost[best])
-    words = []
-    cheaper = front[(ways.cost[front] < cost * 0.97) & (ways.hours[front] > hours)]
-    if len(cheaper):
-        row = int(cheaper[np.argmin(ways.hours[cheaper])])
-        words.append(
-            f"{_hours(ways.hours[row] - hours)} more hours save {_dollars(cost - ways.cost[row])}: {_point(ways, row)}"
-            + _beyond(ways, row, limits)
-        )
-    faster = front[(ways.hours[front] < hours * 0.8) & (ways.cost[front] > cost)]
-    if len(faster):
-        row = int(faster[np.argmin(ways.cost[faster])])
-        more = ways.cost[row] - cost
-        price = "less than a cent more saves" if more < 0.01 else f"{_dollars(more)} more save"
-        words.append(
-            f"{price} {_hours(hours - ways.hours[row])} hours: {_point(ways, row)}" + _beyond(ways, row, limits)
-        )
-    return words
-
-
-def _beyond(ways: Ways, row: int, limits: Constraints) -> str:
-    """Which of the request's limits a way breaks, in words; empty where it keeps to all of them."""
-    hourly, sure = float(ways.usd_per_hour[row]), limits.confidence
-    broken = []
-    if limits.max_usd_per_hour is not None and hourly > limits.max_usd_per_hour * (1 + 1e-12):
-        broken.append(f"over max_usd_per_hour of ${limits.max_usd_per_hour:,.2f}")
-    for words, limit, said, figure, chance in (
-        (
-            "past the deadline of {}",
-            limits.deadline,
-            "{:g} h".format,
-            ways.hours[row],
-            ways.outcome.meets_deadline[row],
-        ),
-        ("over the budget of {}", limits.budget, _dollars, ways.cost[row], ways.outcome.meets_budget[row]),
-    ):
-        if limit is None:
-            continue
-        if figure > limit * (1 + 1e-12):
-            broken.append(words.format(said(limit)))
-        elif sure is not None and chance < sure:
-            limit_kept = words.partition(" the ")[2].format(said(limit))
-            broken.append(f"within the {limit_kept} in {chance:.0%} of cases where {sure:.0%} is asked")
-    return f"; but {' and '.join(broken)}" if broken else ""
-
-
-def _point(ways: Ways, row: int) -> str:
-    return f"{_name(ways, row)}, {_hours(ways.hours[row])} h and {_dollars(ways.cost[row])}"
-
-
-def _hours(hours: float) -> str:
-    return f"{hours:,.0f}" if hours >= 100 else f"{hours:.1f}" if hours >= 1 else f"{hours:.2g}"
-
-
-def _dollars(dollars: float) -> str:
-    return f"${dollars:,.0f}" if dollars >= 100 else f"${dollars:.2f}"
-
-
-def _name(ways: Ways, row: int) -> str:
-    offer = ways.table.offer(int(ways.offer[row]))
-    where = f" {offer.region}" if offer.region else ""
-    return f"{int(ways.nodes[row])} x {offer.instance_type} on {offer.cloud}{where}, {offer.market}"
-
-
-def _apart(ways: Ways, row: int, asked: Sequence[str]) -> list[str]:
-    """Says so where the best plan spreads a number of GPUs asked for over more machines than could hold them."""
-    names, total = np.asarray(ways.best.hardware.gpu)[ways.found], ways.best.gpus[ways.found]
-    for text in asked if ways.nodes[row] > 1 else ():
-        counts = gpu_filter((text,)).counts
-        if not counts.get(str(names[row])):
-            continue
-        fewest = int(ways.nodes[np.isin(names, list(counts)) & (total == total[row])].min())
-        if fewest < ways.nodes[row]:
-            return [
-                f"{text} counts the GPUs of the whole job; the best plan has them in {ways.nodes[row]:.0f} machines: "
-                f"max_nodes: {fewest} (--max-nodes {fewest}) keeps to {fewest}"
-            ]
-    return []
 
 
 def _frontier(ways: Ways, front: Mask) -> list[FrontierPoint]:

@@ -16,6 +16,7 @@ from estimator.documents import (
     MemoryDocument,
     PriceDocument,
     PricePathDocument,
+    PriceSpreadDocument,
     RiskDocument,
     Spread,
     Throughput,
@@ -102,7 +103,8 @@ def entry_of(job: Job, ways: Ways, row: int, now: datetime, near: list[Measureme
     found, evidence, at = ways.best, ways.evidence, int(ways.found[row])
     offer = ways.table.offer(int(ways.offer[row]))
     nodes = int(ways.nodes[row])
-    price = price_of(offer, nodes, now).model_copy(update={"path": price_path_of(ways, row, offer)})
+    moves = {"path": price_path_of(ways, row, offer), "spread": price_spread_of(ways, row, offer)}
+    price = price_of(offer, nodes, now).model_copy(update=moves)
     gpus = float(found.gpus[at])
     step = float(evidence.step_seconds[at])
     scale = step / _at(found.step.total, at)
@@ -208,6 +210,19 @@ def price_path_of(ways: Ways, row: int, offer: Offer) -> PricePathDocument | Non
         p10=found["low"],
         p50=found["middle"],
         p90=found["high"],
+    )
+
+
+def price_spread_of(ways: Ways, row: int, offer: Offer) -> PriceSpreadDocument | None:
+    """How far the spot price of a way may be from the one that was seen, where nobody watched it."""
+    price, at = ways.plain.price, int(ways.offer[row])
+    if offer.price_usd_per_hour is None or ways.spread is None or not price.unseen[row]:
+        return None
+    return PriceSpreadDocument(
+        p10=float(price.below[row]) * offer.price_usd_per_hour,
+        p90=float(price.above[row]) * offer.price_usd_per_hour,
+        places=int(ways.spread.places[ways.table.type_index[at]]),
+        age_days=float(ways.spread.age_days(ways.table, np.array([at]))[0]),
     )
 
 
@@ -343,6 +358,8 @@ def _price_words(ways: Ways, row: int) -> str:
     """How the spot price is taken to move over the run."""
     price = ways.plain.price
     if not price.observations[row]:
+        if price.unseen[row]:
+            return "spot price: no history of it is kept; how places differ and its age widen the dollars"
         return "spot price: no history of it is kept, so the present one is taken to hold for the whole run"
     return (
         f"spot price over the run: {price.low[row]:.2f} to {price.high[row]:.2f} times the present one, by "

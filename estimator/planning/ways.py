@@ -23,6 +23,7 @@ from estimator.request.sections import Constraints
 from estimator.risk.hazard import Hazards, hazards_of
 from estimator.risk.outcome import Outcome, Plain, outcome_of
 from estimator.risk.price_path import PricePaths, constant, price_paths
+from estimator.risk.spot_spread import SpotSpread
 from estimator.runtime import checkpoint_hours, default, defaults, evaluation_share, staging, start_up, training_hours
 from pricing.interruptions import eviction_rates, reclaimed_shares
 from pricing.offers import Market, OfferTable
@@ -51,6 +52,7 @@ class Possible:
     best: Found
     evidence: Evidenced
     refused: Counter[str]  # offers whose hardware cannot run the job, by reason
+    spread: SpotSpread | None  # of spot prices over the whole market
 
     def __len__(self) -> int:
         return len(self.offer)
@@ -107,10 +109,15 @@ def ways_of(
     gpus: GpuFilter,
     measured: Measured = (),
     told: Told = silently,
+    spread: SpotSpread | None = None,
     history: SpotHistory | None = None,
     step_times: StepTimes | None = None,
 ) -> Possible:
-    """Every offer of `table` with every number of nodes that can run the job, the cheapest place of each type only."""
+    """Every offer of `table` with every number of nodes that can run the job, the cheapest place of each type only.
+
+    `spread` is how spot prices differ over the whole market that the table was picked from; without it, and without a
+    `history`, the present ones are taken to hold.
+    """
     kinds, fleet = _hardware(job, table, gpus)
     told("layouts", 0, len(fleet.kind))
     best, evidence = (step_times or StepTimes()).of(job, fleet, measured)
@@ -156,7 +163,7 @@ def ways_of(
         hazards=hazards,
         saves=_saves_on_notice(job, table, offer, write),
         usd_per_hour=table.usd_per_hour[offer] * nodes,
-        price=_price_paths(table, offer, training, history),
+        price=_price_paths(table, offer, training, history, spread),
         term=np.where(_in_market(table, Market.BLOCK)[offer], table.term_hours[offer], np.nan),
         fallback_usd_per_hour=_on_demand_beside(table)[offer] * nodes,
         policy=job.workload.spot.policy,
@@ -181,6 +188,7 @@ def ways_of(
         best=best,
         evidence=evidence,
         refused=_refusals(table, kinds, fleet, best),
+        spread=spread,
     )
 
 
@@ -219,10 +227,15 @@ def _saves_on_notice(job: Job, table: OfferTable, offer: Ints, write: Floats) ->
     return _in_market(table, Market.SPOT)[offer] & (write <= notice[table.codes["cloud"][offer]])
 
 
-def _price_paths(table: OfferTable, offer: Ints, hours: Floats, history: SpotHistory | None) -> PricePaths:
-    """How the spot price of each way is expected to move over its hours, by zone."""
-    if not history:
-        return constant(len(offer))
+def _price_paths(
+    table: OfferTable, offer: Ints, hours: Floats, history: SpotHistory | None, spread: SpotSpread | None
+) -> PricePaths:
+    """How the spot price of each way is expected to move over its hours: by its zone's history, else by the spread."""
+    found = _watched(table, offer, hours, history) if history else constant(len(offer))
+    return found if spread is None else found.around(*spread.around(table, offer, hours))
+
+
+def _watched(table: OfferTable, offer: Ints, hours: Floats, history: SpotHistory) -> PricePaths:
     names, codes = table.names, table.codes
     places: list[Place | None] = [None] * len(offer)
     for row in np.flatnonzero(_in_market(table, Market.SPOT)[offer]):

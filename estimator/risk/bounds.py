@@ -68,29 +68,32 @@ def ranks_of_share(share: float) -> Ranks:
     return max(floor(share * PATHS) - 1, 0), min(ceil(share * PATHS), PATHS - 1)
 
 
-def least(plain: Plain, rank: int) -> tuple[Floats, Floats]:
-    """Hours and dollars that all but `rank` of the paths take at least; shape (n,)."""
+def least(plain: Plain, rank: int, *, unseen: bool = False) -> tuple[Floats, Floats]:
+    """Hours and dollars that all but `rank` of the paths take at least, `unseen`: at moved prices. Shape (n,)."""
     start, work = _calm(plain, *_floors(rank))
     hours = (start + work).max(axis=0) * (1.0 - ROUNDING)
-    return hours, _dollars(plain, hours, halton_paths(PATHS).price.min()) * (1.0 - ROUNDING)
+    return hours, _dollars(plain, hours, halton_paths(PATHS).price.min(), unseen) * (1.0 - ROUNDING)
 
 
-def keep(plain: Plain, limit: Floats | float, ranks: Ranks, *, dollars: bool = False) -> tuple[Mask, Mask]:
-    """(surely, surely not): whether the path of a rank stays within `limit` hours (or dollars); shape (n,) each.
+def keep(
+    plain: Plain, limit: Floats | float, ranks: Ranks, *, dollars: bool = False, unseen: bool = False
+) -> tuple[Mask, Mask]:
+    """(surely, surely not): whether the path of a rank stays within `limit` hours (or dollars); shape (n,) each. The
+    median of the dollars is that of prices as they were seen, a chance to keep a budget counts what moved `unseen`.
 
     Surely where upper bounds show that the path of the second rank does: one for all paths but the worst, then one for
     each path. Surely not where a lower bound shows that the path of the first does not, or where too many of the
     `WORST` paths, lived through, do not.
     """
     limit = np.broadcast_to(np.asarray(limit, float), plain.training.shape)
-    surely_not = least(plain, ranks[0])[int(dollars)] > limit
+    surely_not = least(plain, ranks[0], unseen=unseen)[int(dollars)] > limit
     surely = np.zeros(len(limit), dtype=bool)
     for draw, enough in ((_ceilings(ranks[1]), 1), (halton_paths(PATHS), ranks[1] + 1)):
         rows = np.flatnonzero(~surely & ~surely_not)
         for some in np.array_split(rows, len(rows) * len(draw.speed) // AT_ONCE + 1):
             asked = plain.select(some)
             most = _most(asked, draw)
-            figures = _dollars(asked, most, draw.price) if dollars else most
+            figures = _dollars(asked, most, draw.price, unseen) if dollars else most
             surely[some] = (figures * (1.0 + ROUNDING) <= limit[some]).sum(axis=0) >= enough
     rows = np.flatnonzero(~surely & ~surely_not)
     if len(rows) and not dollars and PATHS - ranks[0] < WORST:
@@ -140,10 +143,11 @@ def _calm(plain: Plain, speed: Floats, wait: Floats) -> tuple[Floats, Floats]:
     return start + staged, plain.training * pace(plain, speed) * (1.0 + evaluated)
 
 
-def _dollars(plain: Plain, hours: Floats, price: Floats | float) -> Floats:
+def _dollars(plain: Plain, hours: Floats, price: Floats | float, unseen: bool) -> Floats:
     """Dollars of so many hours without waiting, at draws of the price."""
-    moved = plain.price
-    factor = log_normal(moved.low, moved.middle, moved.high, np.asarray(price)) if moved.observations.any() else 1.0
+    factor = plain.price.drawn(np.asarray(price))
+    if unseen:
+        factor = factor * plain.price.drawn_unseen(np.asarray(price))
     return whole_bill(plain, paid_hours(plain, hours, 0.0) * plain.usd_per_hour * factor)
 
 

@@ -31,6 +31,7 @@ from estimator.risk.simulate import (
     normal_quantile,
     told_in_time,
 )
+from estimator.risk.spot_spread import mean_factor, widened
 from estimator.runtime import Range
 
 Floats = NDArray[np.float64]
@@ -229,15 +230,16 @@ def _outcome(plain: Plain, deadline: float | None, budget: float | None, paths: 
 def _figures_of(plain: Plain, lived: _Lived, draw: Paths, deadline: float | None, budget: float | None) -> Outcome:
     """What the paths of n ways come to under their policy."""
     hours, interruptions = lived.hours, lived.count.mean(axis=0)
-    price = plain.usd_per_hour
-    if plain.price.observations.any():
-        price = price * log_normal(plain.price.low, plain.price.middle, plain.price.high, draw.price)
+    price = plain.usd_per_hour * plain.price.drawn(draw.price)
     dollars = paid_hours(plain, hours, lived.idle) * price
     if plain.policy is SpotPolicy.FALLBACK:
         hours, dollars, interruptions = _fall_back(plain, lived, draw, dollars, price)
     cost = whole_bill(plain, dollars)
     hours_q, cost_q = _quantiles(hours), _quantiles(cost)
-    mean = hours.mean(axis=0)
+    mean, cost_mean = hours.mean(axis=0), cost.mean(axis=0)
+    if plain.price.unseen.any():
+        cost_q, cost_mean = _unseen_price(plain, cost_q, cost_mean)
+        cost = cost if budget is None else whole_bill(plain, dollars * plain.price.drawn_unseen(draw.price))
     typical_work = plain.training * (1.0 + plain.evaluation.typical)
     return Outcome(
         hours_p10=hours_q[0],
@@ -247,7 +249,7 @@ def _figures_of(plain: Plain, lived: _Lived, draw: Paths, deadline: float | None
         cost_p10=cost_q[0],
         cost_p50=cost_q[1],
         cost_p90=cost_q[2],
-        cost_mean=cost.mean(axis=0),
+        cost_mean=cost_mean,
         interruptions=interruptions,
         lost=np.maximum(mean - lived.calm.mean(axis=0), 0.0),
         undisturbed_late=undisturbed_late(plain),
@@ -258,6 +260,13 @@ def _figures_of(plain: Plain, lived: _Lived, draw: Paths, deadline: float | None
         meets_deadline=_share_within(hours, deadline),
         meets_budget=_share_within(cost, budget),
     )
+
+
+def _unseen_price(plain: Plain, cost: Floats, mean: Floats) -> tuple[Floats, Floats]:
+    """Quantiles and mean of the dollars where the price of the machines may have moved unseen; see `spot_spread`."""
+    still, below, above = whole_bill(plain, np.zeros_like(mean)), plain.price.below, plain.price.above
+    machines = np.maximum(cost - still, 0.0)
+    return still + widened(machines, below, above), still + (mean - still) * mean_factor(below, above)
 
 
 def paid_hours(plain: Plain, hours: Floats, idle: Floats | float) -> Floats:

@@ -3,17 +3,18 @@
 For a run of L hours, every moment of the history is taken as a beginning: the mean price over the L hours that followed
 over the price at that moment is one factor. Their 10%, 50% and 90% quantiles and their mean, times the present price,
 are what the run is expected to pay an hour. Where the history is shorter than the run, its whole length is one window.
-Without a history the present price is taken to hold; no source gives a prior of how GPU spot prices move.
+Without a history the median is that of the present price, and `spot_spread` says how far it may be off.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from estimator.risk.simulate import log_normal
 from pricing.spot_history import Place, SpotHistory, Steps
 
 Floats = NDArray[np.float64]
@@ -34,8 +35,29 @@ class PricePaths:
     middle: Floats
     high: Floats  # 90% quantile
     mean: Floats
-    observations: NDArray[np.int64]  # price levels seen; 0: no history, the present price is taken to hold
+    observations: NDArray[np.int64]  # price levels seen; 0: no history
     days: Floats  # for how long the price was watched
+    # Where nothing was seen: the 80% interval of what the price may have become (see `spot_spread`), of median 1.
+    below: Floats
+    above: Floats
+
+    @property
+    def unseen(self) -> NDArray[np.bool_]:
+        """Ways whose price may have moved without anybody having watched it."""
+        return np.asarray((self.above > 1.0) | (self.below < 1.0), dtype=bool)
+
+    def drawn(self, z: Floats) -> Floats | float:
+        """Factors at standard normal draws, by the history."""
+        return log_normal(self.low, self.middle, self.high, z) if self.observations.any() else 1.0
+
+    def drawn_unseen(self, z: Floats) -> Floats | float:
+        """Factors at standard normal draws, where nobody watched."""
+        return log_normal(self.below, np.ones_like(self.below), self.above, z) if self.unseen.any() else 1.0
+
+    def around(self, below: Floats, above: Floats) -> PricePaths:
+        """The same, with what the price may have become where nothing was seen."""
+        seen = self.observations > 0
+        return replace(self, below=np.where(seen, 1.0, below), above=np.where(seen, 1.0, above))
 
     def select(self, keep: NDArray[np.int64] | NDArray[np.bool_]) -> PricePaths:
         """Some of the ways."""
@@ -45,7 +67,7 @@ class PricePaths:
 def constant(count: int) -> PricePaths:
     """Prices that hold, for want of a history."""
     one = np.ones(count)
-    return PricePaths(one, one, one, one, np.zeros(count, dtype=np.int64), np.zeros(count))
+    return PricePaths(one, one, one, one, np.zeros(count, dtype=np.int64), np.zeros(count), one, one)
 
 
 def price_paths(history: SpotHistory, places: Sequence[Place | None], hours: Floats) -> PricePaths:
@@ -68,7 +90,7 @@ def price_paths(history: SpotHistory, places: Sequence[Place | None], hours: Flo
             for figure, row in enumerate(tables[place]):
                 figures[figure, mine] = np.interp(log_hours[mine], LOG_LENGTHS, row)
     low, middle, high, mean = figures
-    return PricePaths(low, middle, high, mean, seen, days)
+    return PricePaths(low, middle, high, mean, seen, days, np.ones(len(places)), np.ones(len(places)))
 
 
 def factors(steps: Steps) -> Floats:

@@ -14,8 +14,9 @@ from estimator.planning.evidence import Measured
 from estimator.planning.offered import GpuFilter, gpu_filter, offered
 from estimator.planning.planner import WaysFrom, market_of, plan
 from estimator.planning.step_times import StepTimes
-from estimator.planning.steps import Told, silently
+from estimator.planning.steps import Told
 from estimator.planning.ways import Possible, ways_of
+from estimator.risk.spot_spread import SpotSpread
 from estimator.sheets.answers import Market, one_line
 from estimator.sweep.spec import ANSWER, AS_OF, LIMITS, Spec, blamed, probes
 from pricing.offers import OfferTable
@@ -48,13 +49,15 @@ class Physics:
     def sharing(self, market: Market, history: SpotHistory | None) -> WaysFrom:
         """`ways_of` for cells of one market, which knows the ways of the job before."""
 
-        def ways(job: Job, table: OfferTable, gpus: GpuFilter, measured: Measured, told: Told = silently) -> Possible:
+        def ways(
+            job: Job, table: OfferTable, gpus: GpuFilter, measured: Measured, told: Told, spread: SpotSpread
+        ) -> Possible:
             key = (market.state, market.now, physics_of(job))  # by the moment: negotiated prices begin and end
             known = self.ways.get(key)
             if known is not None:
                 self.reused += 1
                 return known
-            found = self.ways[key] = ways_of(job, table, gpus, measured, told, history, self.step_times)
+            found = self.ways[key] = ways_of(job, table, gpus, measured, told, spread, history, self.step_times)
             while len(self.ways) > KEPT:
                 self.ways.popitem(last=False)
             return found
