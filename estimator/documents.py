@@ -37,6 +37,7 @@ class LayoutDocument(_Document):
     pipeline: int
     context: int
     expert: int
+    virtual_stages: int = Field(default=1, description="model chunks a GPU holds in an interleaved pipeline; 1: one")
     sharding: str
     activation_checkpointing: str
 

@@ -203,7 +203,7 @@ def _pairs(
     need = _replica_gib(work, ask) / capacity
     peft = ask.method in (Method.LORA, Method.QLORA)
     useful = np.where(need <= (1.0 if peft else 0.8), 1.0, 2.0 ** np.ceil(np.log2(4.0 * need)))
-    own = np.where(limits.tensor, 1.0, tensor) * np.where(limits.pipeline, 1.0, pipeline)  # the part we choose
+    own = (1.0 if limits.tensor else tensor) * (1.0 if limits.pipeline else pipeline)  # the part that is ours to choose
     sensible = (own <= 1) | (
         tensor * pipeline
         <= np.maximum(useful, np.where(context > 1, MAX_TENSOR, 1.0) * (float(work.tokens) >= LONG_CONTEXT))

@@ -80,9 +80,10 @@ def _work(job: Job) -> list[str]:
 
 def _layout(job: Job, entry: EstimateEntry) -> list[str]:
     layout = entry.layout
+    chunks = f" (interleaved, {layout.virtual_stages} chunks a GPU)" if layout.virtual_stages > 1 else ""
     return [
         f"layout: {entry.gpus:g} x {entry.gpu} = data {layout.data} x tensor {layout.tensor} x pipeline "
-        f"{layout.pipeline} x context {layout.context}; expert {layout.expert}, sharding {layout.sharding}, "
+        f"{layout.pipeline}{chunks} x context {layout.context}; expert {layout.expert}, sharding {layout.sharding}, "
         f"activation checkpointing {layout.activation_checkpointing}",
         f"  global batch {job.training.global_batch} = micro-batch {layout.micro_batch:g} x accumulation "
         f"{layout.grad_accum} x data {layout.data}",

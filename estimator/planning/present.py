@@ -33,7 +33,7 @@ from estimator.request.run import SpotPolicy
 from estimator.risk.outcome import Outcome
 from estimator.risk.price_path import observed
 from estimator.runtime import start_up_parts
-from estimator.terms import ActivationCheckpointing, NicKind, Recompute, ShardingKind, Verdict
+from estimator.terms import ActivationCheckpointing, Method, NicKind, Recompute, ShardingKind, Verdict
 from pricing.interruptions import interruption
 from pricing.offers import Market, Offer, PriceState
 
@@ -274,6 +274,7 @@ def layout_document(layout: Layout, row: int) -> LayoutDocument:
         pipeline=int(_at(layout.pipeline, row)),
         context=context,
         expert=int(_at(layout.expert, row)),
+        virtual_stages=int(_at(layout.virtual_stages, row)),
         sharding=sharding.value,
         activation_checkpointing=_RECOMPUTES[Recompute(int(_at(layout.recompute, row)))].value,
     )
@@ -315,6 +316,11 @@ def cautions(job: Job, ways: Ways, row: int, offer: Offer, price: PriceDocument)
         notes.append("memory is tight: it may not fit; a smaller micro-batch or more recomputation gives room")
     if found.verdict[at] == UNKNOWN:
         notes.append("memory is not known for this model: whether it fits cannot be said")
+    if job.workload.method in (Method.LORA, Method.QLORA) and _at(found.layout.tensor * found.layout.pipeline, at) > 1:
+        notes.append(
+            "adapters over tensor or pipeline parallelism: NeMo and Megatron Bridge do that; "
+            "PEFT, torchtune and Unsloth only replicate or shard (sharding: zero3)"
+        )
     if ways.nodes[row] > 1 and _at(found.hardware.nic_kind, at) == NicKind.ETHERNET:
         notes.append("no RDMA between these nodes: multi-node scaling depends on the network actually given")
     if ways.nodes[row] > 1 and _unstated_network(job, offer):

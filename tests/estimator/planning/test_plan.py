@@ -392,3 +392,22 @@ def test_interruptions_are_told_as_one_mean_and_one_rate_by_their_names() -> Non
     assert f"interruptions = {best.risk.expected_interruptions:.3g} on average over the run (mean)" in told
     hazard = best.risk.hazard_per_hour
     assert f"rate of the whole job: {hazard.low:.3g} to {hazard.high:.3g} an hour" in told
+
+
+SEVENTY = {"model": "llama3-70b", "tokens": "1B", "constraints": {"gpus": ["H100:32"]}, "pipeline_parallel": 4}
+
+
+def test_an_interleaved_pipeline_tells_its_chunks() -> None:
+    best, *_ = planned(**SEVENTY, method="full", options={"top": 1, "explain": True}).plans
+    assert best.layout.pipeline == 4
+    assert best.layout.virtual_stages > 1
+    assert any(f"interleaved, {best.layout.virtual_stages} chunks a GPU" in line for line in best.explanation)
+    plain, *_ = planned(options={"top": 1}).plans
+    assert plain.layout.virtual_stages == 1
+
+
+def test_adapters_over_a_pipeline_are_planned_and_say_which_programs_do_that() -> None:
+    best, *_ = planned(**SEVENTY, options={"top": 1}).plans
+    assert best.layout.pipeline == 4
+    assert any("NeMo and Megatron Bridge" in warning for warning in best.warnings)
+    assert not any("Megatron Bridge" in warning for warning in planned(options={"top": 1}).plans[0].warnings)
