@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from math import ceil
 from typing import Any, TypeVar
 
 import numpy as np
@@ -39,7 +40,7 @@ from estimator.planning.present import echo, entry_of
 from estimator.planning.repair import way_out
 from estimator.planning.step_times import StepTimes
 from estimator.planning.steps import Told, silently
-from estimator.planning.tradeoffs import apart, steadier, tradeoffs_of
+from estimator.planning.tradeoffs import apart, roomier, steadier, tradeoffs_of
 from estimator.planning.ways import Possible, Ways, alphabetical, ways_of
 from estimator.request.fields import Accelerators, Sort
 from estimator.request.run import SpotPolicy
@@ -154,7 +155,7 @@ def plan(
             "warnings": [*document.warnings, *apart(ways, int(shown[0]), workload.constraints.gpus or ())],
             "frontier": _frontier(ways, front),
             "rejected": dict(rejected),
-            "tradeoffs": [*tradeoffs, *steadier(ways, shown)],
+            "tradeoffs": [*tradeoffs, *roomier(ways, shown), *steadier(ways, shown)],
             "policies": policies_of(job, ways, shown),
         }
     )
@@ -215,11 +216,25 @@ def _within_limits(ways: Ways, limits: Constraints) -> tuple[Mask, Counter[str],
         dropped[reason] += int((keep & ~passes).sum())
         if not (keep & passes).any():
             hint = words.format(float(figure[keep].min()))
-            if chance is not None and limits.confidence is not None:
+            if chance is None or limits.confidence is None:
+                hint += f" ({enough(reason, float(figure[keep].min()))})"
+            else:
                 hint += f"; the best chance is {float(chance[keep].max()):.0%} where {limits.confidence:.0%} is asked"
             return keep, dropped, reason, hint + ("" if keep.all() else " within the other limits")
         keep &= passes
     return keep, +dropped, None, ""
+
+
+def enough(reason: str, least: float) -> str:
+    """The flag with the smallest round limit that leaves a plan.
+
+    >>> enough(BUDGET, 1.551), enough(DEADLINE, 0.19), enough(DEADLINE, 30.2)
+    ('--budget 1.56', '--deadline 12m', '--deadline 31h')
+    """
+    if reason == DEADLINE:
+        return f"--deadline {ceil(least * 60.0)}m" if least < 2.0 else f"--deadline {ceil(least)}h"
+    dollars = f"{ceil(least * 100.0) / 100.0:.2f}" if least < 100.0 else f"{ceil(least)}"
+    return f"--{'budget' if reason == BUDGET else 'max-usd-per-hour'} {dollars}"
 
 
 REASONS = ("memory", INTERRUPTIONS, HOURLY, DEADLINE, BUDGET)
@@ -248,7 +263,8 @@ def quota_hint(ways: Possible) -> str:
 
 def _filter_hints(open_offers: Offered) -> list[str]:
     gone = ", ".join(f"{reason} ({count})" for reason, count in open_offers.removed.items())
-    return [f"no offer is left after the filters: {gone}"]
+    words = [f"no offer is left after the filters: {gone}"]
+    return [*words, open_offers.instead] if open_offers.instead else words
 
 
 def _market_hints(open_offers: Offered, limits: Constraints) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from estimator.memory import TIGHT, YES
 from estimator.planning.fronts import pareto_front
 from estimator.planning.offered import gpu_filter
 from estimator.planning.ways import Ways
@@ -95,6 +96,24 @@ def steadier(ways: Ways, shown: Ints) -> list[str]:
             f"{offer.zone or offer.region}, seen {ages[found]:.0f} d ago instead of {age:.0f} d"
         )
     return words
+
+
+def roomier(ways: Ways, shown: Ints) -> list[str]:
+    """Where memory of the first plan is tight: the cheapest way looked at that surely fits, or that there is none."""
+    first, codes = int(shown[0]), np.asarray(ways.best.verdict)[ways.found]
+    if codes[first] != TIGHT:
+        return []
+    sure = np.flatnonzero(codes == YES)
+    if not len(sure):
+        return ["memory of every plan looked at is tight: a shorter sequence, QLoRA or 8-bit AdamW gives room"]
+    row = int(sure[np.lexsort((ways.hours[sure], ways.cost[sure]))[0]])
+    more = float(ways.cost[row] - ways.cost[first])
+    price = f"{_dollars(more)} more buy room" if more >= 0.01 else "room in memory for no more dollars"
+    memory, at = ways.best.memory, int(ways.found[row])
+    return [
+        f"{price}, as memory of the first is tight: {np.atleast_1d(memory.used)[at]:.0f} of "
+        f"{np.atleast_1d(ways.best.hardware.capacity_gib)[at]:.0f} GiB a GPU, {_point(ways, row)}"
+    ]
 
 
 def _beyond(ways: Ways, row: int, limits: Constraints) -> str:

@@ -411,3 +411,48 @@ def test_adapters_over_a_pipeline_are_planned_and_say_which_programs_do_that() -
     assert best.layout.pipeline == 4
     assert any("NeMo and Megatron Bridge" in warning for warning in best.warnings)
     assert not any("Megatron Bridge" in warning for warning in planned(options={"top": 1}).plans[0].warnings)
+
+
+def test_where_memory_of_the_first_plan_is_tight_the_cheapest_that_has_room_is_named() -> None:
+    asked = {"seq_len": 4096, "constraints": {"gpus": ["L4"]}}
+    document = planned(**asked)
+    first = document.plans[0]
+    assert first.memory_gib.verdict == "tight"
+    [words] = [line for line in document.tradeoffs if "buy room" in line]
+    roomy = [p for p in planned(**asked, options={"top": 100}).plans if p.memory_gib.verdict == "yes"]
+    assert f"{roomy[0].nodes} x {roomy[0].instance_type} on {roomy[0].cloud}" in words
+    assert not any("buy room" in line for line in planned().tradeoffs)
+
+
+def test_where_no_plan_surely_fits_that_is_said() -> None:
+    document = planned(seq_len=8192, method="qlora", constraints={"gpus": ["L4:1"]})
+    assert {p.memory_gib.verdict for p in document.plans} == {"tight"}
+    assert any("memory of every plan looked at is tight" in line for line in document.tradeoffs)
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        ({"clouds": ["gcp"], "regions": ["us-east-1"]}, "constraints.regions: the other limits leave us-east1"),
+        ({"clouds": ["azure"], "gpus": ["L4"]}, "constraints.gpus: the other limits leave"),
+        ({"clouds": ["lambdalabs"]}, "constraints.clouds: the other limits leave aws"),
+        ({"markets": ["reserved"]}, "(--market spot)"),
+    ],
+)
+def test_filters_that_leave_nothing_name_what_the_others_leave(limits: dict[str, Any], words: str) -> None:
+    document = planned(constraints=limits)
+    assert document.plans == []
+    [hint] = [hint for hint in document.hints if words in hint]
+    key = hint.partition(":")[0].removeprefix("constraints.")
+    value = hint.rpartition(" ")[2].rstrip(")")
+    assert planned(constraints=limits | {key: [value]}).binding in (None, *(reason for reason in ("memory",)))
+
+
+@pytest.mark.parametrize("key", ["budget", "deadline", "max_usd_per_hour"])
+def test_a_limit_that_is_too_tight_comes_with_one_that_is_not(key: str) -> None:
+    document = planned(constraints={key: 0.001})
+    assert document.plans == []
+    [hint] = document.hints
+    flag, _, value = hint[hint.index("(--") + 3 : -1].partition(" ")
+    assert flag.replace("-", "_") == key
+    assert planned(constraints={key: value}).plans
