@@ -41,7 +41,7 @@ class Hardware:
     gpu: str | NDArray[np.str_]
     matmul_tflops: Figure  # peak of the matrix work at the workload's precision on this GPU
     half_tflops: Figure  # peak at 16 bit (attention and everything fp8 leaves in 16 bit)
-    vector_tflops: Figure  # fp32 outside the matrix units
+    issue_ghz: Figure  # multiprocessors x boost clock, GHz: the pace of code that no memory bounds; NaN where unknown
     memory_gbps: Figure  # device memory, GB/s
     capacity_gib: Figure  # what software can allocate per GPU, GiB
     tdp_w: Figure  # board power limit, W; NaN where unknown
@@ -156,6 +156,17 @@ def memory_gbps(gpu: Gpu) -> float | None:
     return gpu.memory_bandwidth_gbps or (4.0 * half if half else None)
 
 
+FP32_LANES = 128.0
+"""fp32 lanes of a multiprocessor of every GPU since 2020 but GA100's, whose number of multiprocessors is known."""
+
+
+def issue_ghz(gpu: Gpu) -> float | None:
+    """Multiprocessors x boost clock, GHz; where unknown from the fp32 rate, 2 FLOPs a lane and clock."""
+    if gpu.sms and gpu.boost_mhz:
+        return gpu.sms * gpu.boost_mhz / 1e3
+    return gpu.fp32_tflops * 1e3 / (2.0 * FP32_LANES) if gpu.fp32_tflops else None
+
+
 def usual_nic_gbps(gpu: Gpu) -> float:
     """GB/s a GPU between nodes where nobody states it: what clusters of the card are usually built with.
 
@@ -210,7 +221,7 @@ def hardware_of(
         gpu=np.array([gpu.name for gpu in gpus]),
         matmul_tflops=_figures([r.peak_tflops for r in rates]),
         half_tflops=_figures([r.half_tflops for r in rates]),
-        vector_tflops=_figures([g.fp32_tflops for g in gpus]),
+        issue_ghz=_figures([issue_ghz(gpu) for gpu in gpus]),
         memory_gbps=_figures([memory_gbps(gpu) for gpu in gpus]),
         capacity_gib=_figures([g.usable_gib for g in gpus]),
         tdp_w=_figures([g.tdp_w for g in gpus]),

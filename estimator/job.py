@@ -43,6 +43,13 @@ class Job:
         return float(self.training.tokens_per_sample or 1.0) if self.training.unit == "tokens" else 1.0
 
     @property
+    def length_assumed(self) -> bool:
+        """Fine-tuning on samples of which the request tells neither length nor packing: a wider interval."""
+        asked = self.workload
+        told = asked.seq_len is not None or asked.packing or asked.mean_tokens_per_sample is not None
+        return self.family == "language" and asked.method is not Method.PRETRAIN and not told
+
+    @property
     def memory_precision(self) -> Precision:
         """The format that decides bytes; bf16 and fp16 take the same, so `auto` is either."""
         return Precision.BF16 if self.workload.precision is Precision.AUTO else self.workload.precision

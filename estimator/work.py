@@ -53,6 +53,7 @@ class Work:
 
     # Memory traffic outside the matrix work, forward, per sample
     elementwise_values: Count = 0.0
+    adapter_values: Count = 0.0  # inputs and outputs of the matrices that have adapters (LoRA)
 
     # Host
     kernels: Count = 0.0  # kernel launches of one forward pass, whatever the batch

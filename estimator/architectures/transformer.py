@@ -27,6 +27,10 @@ KERNELS_A_LAYER = {False: 22.0, True: 28.0}
 """Kernel launches of a forward layer, ungated and gated feed-forward (norms, projections, rotary, residuals)."""
 
 
+ADAPTER_KERNELS = 12.0
+"""Host time of a layer's adapters, in launches: below the 3 to 6 kernels of each of 7 matrices, as theirs are short."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """The numbers that the formulas need, none of them missing."""
@@ -271,7 +275,8 @@ def work(
     kept = 4.0 * h + 2.0 * wide + 2.0 * kv + mlp_kept + (used * h if shape.experts else 0.0)
     lean = kept - 2.0 * h - mlp_kept / (3.0 if shape.gated else 2.0)
     stored = tokens * met * shape.layers
-    kernels = shape.layers * (KERNELS_A_LAYER[shape.gated] + (24.0 if shape.experts else 0.0) + (35.0 if peft else 0.0))
+    extra = (24.0 if shape.experts else 0.0) + (ADAPTER_KERNELS if peft else 0.0)
+    kernels = shape.layers * (KERNELS_A_LAYER[shape.gated] + extra)
     return Work(
         params=size.total,
         active_params=size.active,
@@ -292,6 +297,7 @@ def work(
         attention_flops=attn,
         backward_ratio=ratio,
         elementwise_values=elementwise,
+        adapter_values=tokens * met * matched / lora_rank,
         kernels=kernels,
         input_bytes=2.0 * tokens,
         decode_ms=0.0,

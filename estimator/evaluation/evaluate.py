@@ -166,7 +166,7 @@ def coverage(data: Bench, finals: dict[str, Floats], classes: NDArray[np.str_], 
     for one in range(JUDGES):
         judged_rows = part == one
         known = {name: np.where(judged_rows, np.nan, values) for name, values in finals.items()}
-        widths = conformal(known, classes, data.sample.weights)
+        widths = conformal(known, classes, data.sample.weights, data.groups)
         there = judged_rows & np.isfinite(finals[split])
         found = half_widths(classes, kind, widths)
         inside[there] = np.abs(finals[split][there]) <= found[there]

@@ -39,6 +39,7 @@ FREE: dict[str, tuple[Free, ...]] = {
         Free("vendor", 0.15, 1.0, 1.5),
         Free("launch_us", 0.4, 4.0, 300.0),
         Free("plain", 0.3, 1.0, 6.0),
+        Free("hooks_us", 0.7, 10.0, 6000.0),
         Free("tensor", 0.3, 0.1, 1.5),
         Free("exchange", 0.5, 0.05, 2.0),
     ),

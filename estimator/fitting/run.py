@@ -50,7 +50,8 @@ def run(*, families: tuple[str, ...] = FAMILIES, intervals: bool = True, path: P
             continue
         _step, features = predict(data, np.arange(len(data)), trained)
         finals = {kind: final for kind, (_physics, final) in left.items()}
-        found = conformal(finals, model_class(features, family, series_labs(pack[family])), data.sample.weights)
+        classes = model_class(features, family, series_labs(pack[family]))
+        found = conformal(finals, classes, data.sample.weights, data.groups)
         widths[family] = {"half_width": found.table, "median_residual": found.centre}
     document = {
         "about": "Fitted by `estimator benchmarks fit`; constants of the step-time model by family. Do not edit.",

@@ -42,8 +42,8 @@ def rates(hardware: Hardware, c: Constants) -> tuple[Seconds, Seconds]:
     return np.asarray(hardware.link_gbps * share * 1e9), np.asarray(network * reached * c.nic * 1e9)
 
 
-def traffic(work: Work, hardware: Hardware, layout: Layout, value_bytes: float | Seconds, c: Constants) -> Traffic:
-    """Bytes over links, seconds a step.
+def traffic(work: Work, hardware: Hardware, layout: Layout, stored_bytes: float | Seconds, c: Constants) -> Traffic:
+    """Bytes over links, seconds a step; `stored_bytes` of a weight, less than its values take for a 4-bit base.
 
     Tensor parallel: 2 all-reduces a layer forward, 2 backward, 2 more when recomputed; ring factor 2 (t-1)/t.
     Experts: 2 exchanges a layer forward and backward of (experts a token) x hidden, (e-1)/e of it away from home.
@@ -89,7 +89,7 @@ def traffic(work: Work, hardware: Hardware, layout: Layout, value_bytes: float |
     grads = (dense + routed) * work.wire_ratio * 4.0 * 2.0 * (ring - 1.0) / ring
     reduce = grads * (1.0 / link + np.where(away, 1.0 / (nic * here), 0.0)) + latency
     units = np.where(np.asarray(work.layers) > 0, layers, work.kernels / 8.0)  # what is gathered at a time
-    frozen = (work.params - work.expert_params * (1.0 - 1.0 / e)) / cut * value_bytes
+    frozen = (work.params - work.expert_params * (1.0 - 1.0 / e)) / cut * stored_bytes
     gathered = micros * (2.0 * frozen + 2.0 * (dense + routed)) * (ring - 1.0) / ring
     sharded = gathered * (1.0 / link + np.where(away, 1.0 / (nic * here), 0.0)) + micros * units * 3.0 * latency
     data = np.where(ring > 1, np.where(np.asarray(layout.sharding) == Sharding.ZERO3, sharded, reduce), 0.0)

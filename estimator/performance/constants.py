@@ -50,9 +50,12 @@ class Constants:
     fused: Value = 0.67  # the same where kernels are fused, over `traffic`
     vendor: Value = 1.1  # matrix rate of vendor libraries and compilers over `matmul`
     tuned: Value = 1.23  # device's speed under software tuned by vendors (MLPerf) over that of compiled software
-    dequantise: Value = 18.0  # bytes a frozen 4-bit weight and pass
+    dequantise: Value = 2.5  # bytes that unpacking moves a frozen 4-bit weight and pass: 0.52 read, 2 written
+    branches: Value = 1.5  # ... and clocks of a multiprocessor that it takes in kernels that branch by value
+    adapter: Value = 3.0  # values that adapters move a value into or out of an adapted matrix, beside the matrix itself
     launch_us: Value = 40.0  # host time a kernel
     step_ms: Value = 14.0  # host time an optimizer step
+    hooks_us: Value = 1000.0  # host time a layer and pass of gathering its sharded weights, where nothing is fused
     plain: Value = 1.6  # host time of a plain Python stack over a lean one
     bubble: Value = 0.95  # of (pipeline stages - 1) / (micro-batches x virtual stages)
     link: Value = 0.95  # NVLink rate over datasheet
@@ -74,7 +77,10 @@ UNITS = {
     "split": "hidden units",
     "expert_width": "hidden units",
     "dequantise": "bytes a weight and pass",
+    "branches": "clocks of a multiprocessor a weight and pass",
+    "adapter": "values a value",
     "launch_us": "microseconds a kernel",
+    "hooks_us": "microseconds a layer and pass",
     "step_ms": "milliseconds a step",
     "latency_us": "microseconds a collective",
     "overlap": "exponent",

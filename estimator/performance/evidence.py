@@ -28,7 +28,7 @@ PACK = Path(__file__).parent / "evidence.npz"
 NAMES = ("lab", "model", "kin", "gpu", "arch", "method", "format", "software")
 """Features that are names; two rows differ in them or not."""
 
-SWITCHES = ("moe", "recompute", "sharded", "plain", "fused", "eager", "channels_last", "tuned")
+SWITCHES = ("moe", "recompute", "sharded", "plain", "fused", "eager", "channels_last", "tuned", "assumed")
 """Features that are small codes."""
 
 FIGURES = (
@@ -134,6 +134,7 @@ def features_of(
             column(run.eager_attention),
             column(run.channels_last),
             column(run.tuned),
+            column(run.length_assumed),
         ],
         axis=1,
     ).astype(np.int8)

@@ -31,11 +31,12 @@ def execution_of(
     software: Software = Software.ORDINARY,
     channels_last: bool = False,
     real_data: bool = True,
+    length_assumed: bool = False,
 ) -> Execution:
     """Execution of a request; `precision` is the resolved format (`precision.auto` where the request says auto).
 
     Ordinary pretraining runs on a lean stack (FSDP or Megatron without vendor kernels), ordinary fine-tuning on a plain
-    Python one (Hugging Face Trainer, PEFT); tuned software is lean and fused throughout.
+    Python one (Hugging Face Trainer, PEFT); tuned software is lean and fused throughout. Kernels are today's.
     """
     tuned = software is Software.TUNED
     return Execution(
@@ -50,6 +51,7 @@ def execution_of(
         compiled=float(compiled),
         channels_last=float(channels_last),
         real_data=float(real_data),
+        length_assumed=float(length_assumed),
     )
 
 

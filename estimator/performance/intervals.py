@@ -88,12 +88,17 @@ def series_labs(known: Evidence) -> list[str]:
     return [str(known.vocabulary["lab"][lab]) for lab in np.unique(found[counts >= SERIES] // span)]
 
 
+DESK_CARDS = ("RTX", "GTX", "Titan", "RX")
+"""Beginnings of the names of GeForce, Radeon and workstation cards, which notebooks and blogs measure."""
+
+
 def model_class(features: Features, family: str, series: Sequence[str]) -> NDArray[np.str_]:
     """Class of model whose errors are alike, shape (m,); `series` names the laboratories of `series_labs`.
 
-    `tuned`: whatever vendors tuned. Language models: `peft`, `moe`, `small` (below 1B) or `dense`. Others: `counted` (a
-    vision model whose operators or multiply-adds are known), `shape` (BERT, T5: closed form) or `profiled` (known by
-    its measurements); `series` where one laboratory measured dozens of counted models in one go (timm).
+    `tuned`: whatever vendors tuned. Language models: `unstated` (fine-tuning on samples whose length nobody stated),
+    `peft`, `desk` (all weights trained on a GeForce or workstation card), `moe`, `small` (below 1B) or `dense`. Others:
+    `counted` (a vision model whose operators or multiply-adds are known), `shape` (BERT, T5: closed form) or `profiled`
+    (known by its measurements); `series` where one laboratory measured dozens of counted models in one go (timm).
     """
     tuned = features.switches[:, SWITCHES.index("tuned")] > 0
     if family != "language":
@@ -107,7 +112,11 @@ def model_class(features: Features, family: str, series: Sequence[str]) -> NDArr
     peft = np.isin(features.labels["method"], ("lora", "qlora"))
     moe = features.switches[:, 0] > 0
     small = features.figures[:, FIGURES.index("size")] < np.log2(0.95e9)
-    return np.select([tuned, peft, moe, small], ["tuned", "peft", "moe", "small"], "dense")
+    assumed = features.switches[:, SWITCHES.index("assumed")] > 0
+    cards, inverse = np.unique(features.labels["gpu"], return_inverse=True)
+    desk = np.array([str(card).startswith(DESK_CARDS) for card in cards], bool)[inverse]
+    classes = {"tuned": tuned, "unstated": assumed, "peft": peft, "desk": desk, "moe": moe, "small": small}
+    return np.select(list(classes.values()), list(classes), "dense")
 
 
 def half_widths(
@@ -142,7 +151,12 @@ def weighted_quantile(values: Floats, weights: Floats, q: float) -> float:
 
 
 def conformal(
-    residuals: dict[str, Floats], classes: NDArray[np.str_], weights: Floats, *, quantile: float = 0.80
+    residuals: dict[str, Floats],
+    classes: NDArray[np.str_],
+    weights: Floats,
+    groups: NDArray[np.str_],
+    *,
+    quantile: float = 0.80,
 ) -> Widths:
     """Half-widths from left-out residuals by kind (name -> residuals of all n rows, NaN where not left out).
 
@@ -160,21 +174,21 @@ def conformal(
             r = residuals[kind.value]
             there = np.isfinite(r)
             mine = there & (classes == name)
-            groups = float(weights[mine].sum())
-            mid[kind.value] = round(weighted_quantile(r[mine], weights[mine], 0.5), 4) if groups else 0.0
-            if not groups:
+            count = float(len(np.unique(groups[mine])))
+            mid[kind.value] = round(weighted_quantile(r[mine], weights[mine], 0.5), 4) if count else 0.0
+            if not count:
                 blocks.append((blocks[-1][0] if blocks else 0.5, 1e-6, [kind.value]))
                 continue
             every = weighted_quantile(np.abs(r[there]), weights[there], quantile)
             own = weighted_quantile(np.abs(r[mine]), weights[mine], quantile)
-            share = groups / (groups + PRIOR_GROUPS)
+            share = count / (count + PRIOR_GROUPS)
             width, members = share * own + (1.0 - share) * every, [kind.value]
             while blocks and blocks[-1][0] > width:
-                before, count, names = blocks.pop()
-                width = (before * count + width * groups) / (count + groups)
-                groups, members = count + groups, names + members
-            blocks.append((width, groups, members))
-        for width, _groups, members in blocks:
+                before, earlier, names = blocks.pop()
+                width = (before * earlier + width * count) / (earlier + count)
+                count, members = earlier + count, names + members
+            blocks.append((width, count, members))
+        for width, _count, members in blocks:
             row |= dict.fromkeys(members, round(width, 4))
         row[EvidenceKind.OWN.value] = row[EvidenceKind.GROUP.value]
         table[name], centre[name] = row, mid

@@ -48,7 +48,7 @@ LIKENESS: dict[str, Likeness] = {
         },
         switches={
             "moe": 3.0, "recompute": 4.0, "sharded": 0.1, "plain": 0.9, "fused": 1.7, "eager": 4.0,
-            "channels_last": 0.0, "tuned": 0.0,
+            "channels_last": 0.0, "tuned": 0.0, "assumed": 3.0,
         },
         figures={
             "tokens": 0.55, "seq": 0.25, "gpus": 0.15, "size": 0.05, "tensor": 0.05, "pipeline": 0.05, "expert": 0.55,
@@ -66,7 +66,7 @@ LIKENESS: dict[str, Likeness] = {
         },
         switches={
             "moe": 0.0, "recompute": 0.0, "sharded": 0.0, "plain": 0.3, "fused": 1.0, "eager": 0.0,
-            "channels_last": 1.0, "tuned": 0.0,
+            "channels_last": 1.0, "tuned": 0.0, "assumed": 0.0,
         },
         figures={
             "tokens": 0.2, "seq": 0.0, "gpus": 0.35, "size": 0.2, "tensor": 0.0, "pipeline": 0.0, "expert": 0.0,

@@ -10,13 +10,16 @@ from numpy.typing import NDArray
 from estimator.hardware import Hardware
 from estimator.layouts import Layout
 from estimator.performance.constants import Constants
-from estimator.terms import Recompute
+from estimator.terms import Recompute, Sharding
 from estimator.work import Work
 
 Seconds = NDArray[np.float64]
 
 FORMATS = ("half", "fp8", "fp4", "tf32", "fp32")
 """Matrix formats with an efficiency of their own; fp64 counts as fp32."""
+
+QUANTISED_BYTES = 0.516
+"""Bytes a 4-bit weight: half a byte, and a scale of 8 bits for 64 weights (Dettmers et al., arXiv:2305.14314)."""
 
 EXPERT_KERNELS = 0.3
 """Launches an expert, layer and forward pass on plain stacks: most group their experts, some loop over them."""
@@ -32,6 +35,9 @@ class Execution:
     eager_attention: Switch = 0.0  # 1: scores go through memory and the full square is computed
     early_attention: Switch = 0.0  # 1: fused attention of the first generation (before FlashAttention-2, July 2023)
     quantised: Switch = 0.0  # 1: the frozen base is stored in 4 bit
+    early_dequantise: Switch = 0.0  # 1: its kernels branch by value (bitsandbytes before 0.48, September 2025)
+    fused_adapters: Switch = 0.0  # 1: adapters run inside fused kernels, not as modules of their own
+    length_assumed: Switch = 0.0  # 1: nobody said how long the samples are (widens the interval, changes no time)
     optimizer_bytes: Switch = 30.0  # read and written a trainable parameter and step
     plain: Switch = 0.0  # 1: plain Python stack (Hugging Face, adapters), 0: lean (Megatron, compiled, graphs)
     fused: Switch = 0.0  # 1: norms, activations and losses in fused kernels (Transformer Engine, XLA, torch.compile)
@@ -79,13 +85,26 @@ def passes(work: Work, layout: Layout, c: Constants) -> tuple[Seconds, Seconds]:
     return 1.0 + work.backward_ratio + full, 3.0 + full + 0.7 * selective
 
 
+def linear_share(work: Work) -> float | Seconds:
+    """Share of the weights that a 4-bit base quantises: all but the embeddings and the output matrix."""
+    return 1.0 - (work.embedding_params + work.output_params) / work.params
+
+
+def stored_bytes(work: Work, run: Execution) -> float | Seconds:
+    """Bytes that a stored weight of the (frozen) base takes on average."""
+    return run.value_bytes + run.quantised * linear_share(work) * (QUANTISED_BYTES - run.value_bytes)
+
+
 def device_time(work: Work, hardware: Hardware, layout: Layout, run: Execution, c: Constants) -> DeviceTime:
     """Time of the operator classes, seconds a step.
 
     Matrix work: passes x FLOPs / (peak x sustained x efficiency), slowed where tensor parallelism cuts matrices
     thin and where a micro-batch has few tokens (a fast GPU needs more of both); roofed by the weights' own traffic.
     Attention: 3.5 x forward (its backward recomputes the scores, Dao 2023). Elementwise: values x bytes / bandwidth.
-    Host: kernels x launch time, whatever the batch.
+    Adapters that are modules of their own read, scale and add their inputs and outputs beside the frozen matrix. A
+    4-bit base is unpacked in every pass: bytes over bandwidth, and before 2025-10 clocks of the multiprocessors, as
+    the threads of a warp branched by the value of their weight.
+    Host: kernels x launch time, whatever the batch; gathering sharded weights waits for the host layer by layer.
     """
     cut = layout.tensor * layout.pipeline
     micros = layout.grad_accum
@@ -113,18 +132,25 @@ def device_time(work: Work, hardware: Hardware, layout: Layout, run: Execution, 
     matmul = matmul + scores / (rate * hardware.half_tflops * 1e12)
 
     bandwidth = hardware.memory_gbps * 1e9 * c.memory
-    values = samples / cut * other * work.elementwise_values
+    beside = c.adapter * run.plain * (1.0 - run.fused_adapters) * work.adapter_values
+    values = samples / cut * other * (work.elementwise_values + beside)
     weights = (work.params - work.expert_params * (1.0 - 1.0 / layout.expert)) / cut
     loose = np.where(run.fused, c.traffic * c.fused, c.traffic)
-    read = run.value_bytes + run.quantised * (c.dequantise - run.value_bytes)
-    moved = values * run.value_bytes * loose + micros * weights * matrix * read
+    passed = micros * weights * matrix
+    moved = values * run.value_bytes * loose + passed * run.value_bytes
+    clocks = np.maximum(np.nan_to_num(hardware.issue_ghz), 1e-3) * 1e9
+    unpacked = run.quantised * linear_share(work) * passed
+    unpacking = unpacked * (c.dequantise / bandwidth + run.early_dequantise * c.branches / clocks)
     half = np.where(np.asarray(run.value_bytes) < 4, work.half_factor, 1.0)
     half = half / np.where(run.tuned, c.tuned, 1.0)
     matmul = matmul * half
-    memory = moved * half / bandwidth
+    memory = moved * half / bandwidth + unpacking
     shards = np.where(np.asarray(layout.sharding) >= 1, layout.data, 1.0)
     optimizer = work.trainable_params * run.optimizer_bytes / (cut * shards) / bandwidth
 
     loops = work.kernels + run.plain * EXPERT_KERNELS * work.experts * work.layers
     host = micros * loops / layout.pipeline * (matrix * c.launch_us * 1e-6) * np.where(run.plain, c.plain, 1.0)
+    gathers = (np.asarray(layout.sharding) == Sharding.ZERO3) & (np.asarray(layout.data) > 1.0)
+    waits = gathers * (1.0 - run.fused) * micros * work.layers / layout.pipeline * matrix
+    host = host + waits * c.hooks_us * 1e-6
     return DeviceTime(matmul, memory, optimizer, host, c.step_ms * 1e-3)

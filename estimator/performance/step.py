@@ -11,7 +11,7 @@ from estimator.hardware import Hardware
 from estimator.layouts import Layout
 from estimator.performance.communication import traffic
 from estimator.performance.constants import Constants, fitted
-from estimator.performance.roofline import Execution, device_time
+from estimator.performance.roofline import Execution, device_time, stored_bytes
 from estimator.terms import BoundBy
 from estimator.work import Work
 
@@ -58,7 +58,7 @@ def step_time(
     run = execution if execution is not None else Execution()
     c = constants if constants is not None else fitted()
     device = device_time(work, hardware, layout, run, c)
-    wire = traffic(work, hardware, layout, run.value_bytes, c)
+    wire = traffic(work, hardware, layout, stored_bytes(work, run), c)
     micro = device.matmul + device.memory  # of all micro-batches
     gpu = micro + device.optimizer
     straggle = 1.0 + c.sync * np.log2(np.maximum(hardware.gpus, 1.0))

@@ -90,14 +90,14 @@ def measurements_near(job: Job, found: Found, rows: Sequence[int]) -> list[list[
     return [[_measurement(*one) for one in near[:SHOWN]] for near in nearest(job.family, features)]
 
 
-def evidence_document(evidence: Evidenced, row: int, near: list[MeasurementUsed]) -> Evidence:
+def evidence_document(job: Job, evidence: Evidenced, row: int, near: list[MeasurementUsed]) -> Evidence:
     """What one row rests on; `near` are the measurements nearest to it."""
     right = evidence.correction
     kind = KINDS[int(right.kind[row])]
     return Evidence(
         kind=kind,
         measurements=near,
-        summary=_summary(kind, near, evidence.own),
+        summary=_summary(kind, near, evidence.own, job.length_assumed),
         correction=1.0 / float(right.factor[row]),
     )
 
@@ -112,8 +112,10 @@ _WORDS = {
 }
 
 
-def _summary(kind: EvidenceKind, near: Sequence[MeasurementUsed], own: int) -> str:
+def _summary(kind: EvidenceKind, near: Sequence[MeasurementUsed], own: int, length_assumed: bool) -> str:
     words = _WORDS[kind]
+    if length_assumed:
+        words += "; nobody said how long the samples are, which widens the interval (seq_len)"
     if near:
         words += f"; nearest of {len(near)} alike: {near[0].model} on {near[0].gpu}"
     else:

@@ -110,7 +110,7 @@ def _hardware(members: Sequence[tuple[Gpu, float, Links, float, float]], share: 
         whole,
         matmul_tflops=whole.matmul_tflops * share,
         half_tflops=whole.half_tflops * share,
-        vector_tflops=whole.vector_tflops * share,
+        issue_ghz=whole.issue_ghz * share,
         memory_gbps=whole.memory_gbps * share,
         capacity_gib=whole.capacity_gib * share,
     )

@@ -137,7 +137,7 @@ def entry_of(job: Job, ways: Ways, row: int, now: datetime, near: list[Measureme
         else None,
         "price": price,
         "memory_gib": memory_document(found.memory, _at(found.hardware.capacity_gib, at), int(found.verdict[at]), at),
-        "evidence": evidence_document(evidence, at, near),
+        "evidence": evidence_document(job, evidence, at, near),
         "warnings": cautions(job, ways, row, offer, price),
     }
 

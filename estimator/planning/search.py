@@ -137,6 +137,7 @@ def execution(job: Job) -> Execution:
         software=asked.software,
         channels_last=job.channels_last,
         real_data=job.real_data,
+        length_assumed=job.length_assumed,
     )
 
 

@@ -15,6 +15,7 @@ from estimator.layout import Layout
 from estimator.memory import DEFAULT, GIB, MemoryAccount, MemoryConstants, Stack, account, stacks_of
 from estimator.rows.arrays import Prepared, attention_of, seq_len_of
 from estimator.rows.cells import Row
+from estimator.rows.habits import SINGLE_WITHOUT_BF16, widened
 from estimator.terms import Method, Optimizer, Precision, Recompute, Sharding
 from estimator.work import Work, broadcast
 
@@ -139,7 +140,7 @@ def length_guessed(row: Row) -> bool:
 
 def precision_of(row: Row) -> Precision:
     """The request's precision that a row's format means; `bf16` and `amp-bf16` are both mixed."""
-    if _widened(row):
+    if widened(row):
         return Precision.FP32
     return _FORMATS.get(row.format.removeprefix("amp-"), Precision.BF16)
 
@@ -188,18 +189,6 @@ def _attention(row: Row) -> str:
     if "unsloth" in row.framework:
         return "eager" if row.model.name.startswith(SINGLE_WITHOUT_BF16) else "flash"
     return attention_of(row)
-
-
-SINGLE_WITHOUT_BF16 = ("gemma3", "gemma-3n", "embeddinggemma")
-"""Families whose activations overflow fp16: where a card has no bf16, unsloth trains them in fp32 with eager attention.
-
-Its notebooks print "Using float16 precision for gemma3 won't work! Using float32", "Gemma3 does not support SDPA"."""
-
-
-def _widened(row: Row) -> bool:
-    """Whether the program computes in fp32 although the row says fp16."""
-    family = row.model.name.startswith(SINGLE_WITHOUT_BF16)
-    return family and "unsloth" in row.framework and row.format.endswith("fp16")
 
 
 def is_shapeless_language(row: Row) -> bool:

@@ -25,13 +25,14 @@ def own_measurements(rows: Sequence[Mapping[str, str]]) -> dict[str, tuple[Featu
     if not len(prepared.index):
         return {}
     figures = np.array([_positive(rows[i].get("throughput")) for i in prepared.index])
+    undated = np.array([not row.date for row in prepared.rows])  # one's own measurement is of today's software
+    early = np.where(undated, 0.0, prepared.execution.early_dequantise)
+    run = replace(prepared.execution, early_dequantise=early)
     constants = per_row(prepared.families)
-    step = step_time(
-        prepared.work, prepared.hardware, prepared.layout, execution=prepared.execution, constants=constants
-    )
+    step = step_time(prepared.work, prepared.hardware, prepared.layout, execution=run, constants=constants)
     residual = np.log(prepared.seconds(figures) / step.total)
     labels = replace(labels_of(prepared), lab="own")
-    features = features_of(labels, prepared.work, prepared.hardware, prepared.layout, prepared.execution, step)
+    features = features_of(labels, prepared.work, prepared.hardware, prepared.layout, run, step)
     families = np.array(prepared.families)
     found = {}
     for family in sorted(set(prepared.families)):

@@ -148,7 +148,7 @@ def test_conformal_widths_hold_their_share_and_never_shrink_with_distance():
     rng = np.random.default_rng(0)
     kinds = {kind.value: rng.normal(0, 0.1 * (i + 1), 4000) for i, kind in enumerate(KINDS[1:])}
     classes = np.repeat("dense", 4000)
-    widths = conformal(kinds, classes, np.ones(4000))
+    widths = conformal(kinds, classes, np.ones(4000), np.arange(4000).astype(str))
     row = [widths.table["dense"][kind.value] for kind in KINDS[1:]]
     assert row == sorted(row)
     assert np.mean(np.abs(kinds["unseen-lab"]) <= row[-1]) == pytest.approx(0.8, abs=0.01)

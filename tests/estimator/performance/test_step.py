@@ -133,6 +133,51 @@ def test_quantised_bases_pay_for_dequantisation_and_plain_stacks_for_their_host(
     assert plain > base
 
 
+def test_kernels_that_branched_unpack_at_the_pace_of_the_clock_today_s_at_that_of_memory():
+    made = work(resolve_model("llama3-8b").model, seq_len=512, method=Method.LORA)
+
+    def unpacking(name, early):
+        times = [
+            step_time(made, machine(name), Layout(), execution=Execution(quantised=q, early_dequantise=early)).memory
+            for q in (0.0, 1.0)
+        ]
+        return float((times[1] - times[0])[0])
+
+    assert unpacking("RTX-4090", 1.0) < 0.75 * unpacking("A100-SXM4-80GB", 1.0)  # more clocks, half of the bandwidth
+    assert unpacking("RTX-4090", 0.0) > 1.5 * unpacking("A100-SXM4-80GB", 0.0)
+    assert unpacking("A100-SXM4-80GB", 1.0) > 2.0 * unpacking("A100-SXM4-80GB", 0.0)
+
+
+def test_adapters_beside_the_matrices_cost_traffic_unless_kernels_fuse_them():
+    made = work(resolve_model("qwen-1.8b").model, seq_len=4096, method=Method.LORA)
+    full = work(resolve_model("qwen-1.8b").model, seq_len=4096)
+    beside, fused = (
+        step_time(made, machine(), Layout(), execution=Execution(plain=1.0, fused_adapters=flag)).memory[0]
+        for flag in (0.0, 1.0)
+    )
+    assert full.adapter_values == 0.0
+    assert beside > 1.5 * fused
+
+
+def test_a_sharded_4_bit_base_is_gathered_in_4_bit():
+    made = work(resolve_model("llama2-70b").model, seq_len=512, method=Method.QLORA)
+    split = Layout(data=2.0, sharding=Sharding.ZERO3)
+    slow = replace(machine(per_node=2.0), link_gbps=np.array([2.0]))
+    half, four = (step_time(made, slow, split, execution=Execution(quantised=q)).communication[0] for q in (0.0, 1.0))
+    assert four < 0.4 * half
+
+
+def test_gathering_sharded_weights_waits_for_the_host_layer_by_layer():
+    made = work(resolve_model("qwen-1.8b").model, seq_len=256, method=Method.LORA)
+    whole = step_time(made, machine(per_node=2.0), Layout(data=2.0, sharding=Sharding.NONE)).launch[0]
+    split, fused = (
+        step_time(made, machine(per_node=2.0), Layout(data=2.0, sharding=Sharding.ZERO3), execution=run).launch[0]
+        for run in (Execution(), Execution(fused=1.0))
+    )
+    assert split > 1.3 * whole
+    assert fused == pytest.approx(whole, rel=0.05)
+
+
 def test_a_request_resolves_to_an_execution():
     run = execution_of(precision="fp8", method=Method.PRETRAIN)
     assert (run.value_bytes, run.format, run.plain) == (2.0, 1.0, 0.0)

@@ -76,6 +76,53 @@ def test_a_model_that_cannot_fit_unsharded_is_sharded_and_recomputed_by_default(
     assert layout.recompute[0] == Recompute.FULL
 
 
+LORA = {"task": "llm-finetune", "peft": "lora", "gpus": "1", "seq_len": "2048", "micro_batch": "2"}
+
+
+@pytest.mark.parametrize(
+    ("cells", "recompute"),
+    [
+        ({"framework": "unsloth"}, Recompute.FULL),
+        ({"framework": "LLaMA-Factory 0.9"}, Recompute.FULL),
+        ({"framework": "trl", "peft": "qlora"}, Recompute.FULL),  # prepare_model_for_kbit_training
+        ({"framework": "trl"}, Recompute.NONE),
+        ({"framework": "litgpt"}, Recompute.NONE),
+        ({"framework": "unsloth", "act_ckpt": "none"}, Recompute.NONE),
+        ({"framework": "unsloth", "peft": "", "model": "qwen3-0.6b"}, Recompute.NONE),
+    ],
+)
+def test_software_for_adapters_recomputes_where_that_is_its_default(cells, recompute):
+    assert one(**LORA | cells).layout.recompute[0] == recompute
+
+
+def test_the_date_of_a_row_tells_how_its_4_bit_base_is_unpacked():
+    dates = {"": 1.0, "2024-03": 1.0, "2025-09": 1.0, "2025-10": 0.0, "2026-08": 0.0}
+    found = {date: one(**LORA, date=date).execution.early_dequantise[0] for date in dates}
+    assert found == dates
+
+
+def test_gemma_3_runs_in_fp32_where_a_card_has_no_bf16():
+    asked = LORA | {"gpu": "T4", "precision": "amp-fp16", "framework": "unsloth"}
+    wide, narrow = (one(**asked, model=name) for name in ("gemma3-4b", "llama3.2-3b"))
+    assert wide.hardware.matmul_tflops[0] < 0.2 * narrow.hardware.matmul_tflops[0]
+
+
+def test_samples_of_unknown_length_are_marked_and_padded_to_the_longest_of_a_micro_batch():
+    lengths = [one(**LORA | {"seq_len": "", "micro_batch": n}) for n in ("1", "8")]
+    assert [row.execution.length_assumed[0] for row in lengths] == [1.0, 1.0]
+    assert 1.3 < lengths[1].work.tokens[0] / lengths[0].work.tokens[0] < 1.6
+    assert one(**LORA).execution.length_assumed[0] == 0.0
+    assert one(gpus="8").execution.length_assumed[0] == 0.0
+
+
+def test_where_nothing_is_said_of_the_batch_enough_is_accumulated_to_hide_the_gradients():
+    asked = {"model": "gpt2-124m", "gpu": "RTX-4090", "gpus": "2", "seq_len": "1024"}
+    assert one(**asked).layout.grad_accum[0] == 4.0
+    assert one(**asked, micro_batch="4").layout.grad_accum[0] == 1.0
+    assert one(**asked | {"gpus": "1"}).layout.grad_accum[0] == 1.0
+    assert one(**asked | {"framework": "maxtext"}).layout.grad_accum[0] == 1.0
+
+
 def test_megatron_rows_without_degrees_are_cut_by_tensor_then_pipeline():
     layout = one(model="gpt3-175b", gpus="128", framework="nemo-24.07").layout
     assert layout.tensor[0] == 8
