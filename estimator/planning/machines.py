@@ -57,6 +57,11 @@ class Kinds:
         return len(self.share)
 
 
+def reads_input(job: Job) -> bool:
+    """Whether the work has an input pipeline, which the host's processors run."""
+    return float(np.max(np.asarray(job.work.decode_ms))) > 0.0
+
+
 def kinds_of(types: InstanceTable, wanted: NDArray[np.bool_], job: Job) -> Kinds:
     """Group the `wanted` instance types (a mask over `types`) by what matters to a step.
 
@@ -64,7 +69,7 @@ def kinds_of(types: InstanceTable, wanted: NDArray[np.bool_], job: Job) -> Kinds
     for a language model.
     """
     table = gpus()
-    reads_input = float(np.max(np.asarray(job.work.decode_ms))) > 0.0
+    reads = reads_input(job)
     places: dict[tuple[object, ...], int] = {}
     members: list[tuple[Gpu, float, Links, float, float]] = []
     of_type = np.full(len(types), -1, dtype=np.int64)
@@ -82,7 +87,7 @@ def kinds_of(types: InstanceTable, wanted: NDArray[np.bool_], job: Job) -> Kinds
         if gpu.memory_bandwidth_gbps is None or gpu.usable_gib is None:
             refused[int(row)] = ("unknown-gpu", f"{gpu.name}: memory size or bandwidth is not known")
             continue
-        vcpus = types.numbers["vcpus"][row] if reads_input else math.nan
+        vcpus = types.numbers["vcpus"][row] if reads else math.nan
         network = types.numbers["network_gbps"][row]
         wire = (types.texts["gpu_interconnect"][row], types.texts["rdma"][row])
         key = (name, per_node, *wire, repr(network), repr(vcpus))

@@ -47,7 +47,7 @@ from estimator.request.run import SpotPolicy
 from estimator.request.sections import Constraints
 from estimator.request.workload import Workload
 from estimator.risk.hazard import hazards_of
-from estimator.risk.outcome import outcome_of
+from estimator.risk.outcome import Outcome, checkpoint_interval, outcome_of, under_policies
 from estimator.risk.price_path import constant
 from estimator.risk.spot_spread import SpotSpread, spot_spread
 from pricing.offers import Market, OfferTable, concatenate, current_offers
@@ -331,32 +331,38 @@ def policies_of(job: Job, ways: Ways, shown: Ints) -> list[PolicyDocument]:
     if not spot.any():
         return []
     first, limits = shown[spot][:1], job.workload.constraints
-    one = ways.plain.select(first)
-    calm = hazards_of(job.workload, ways.best.gpus[ways.found[first]], ways.nodes[first], np.zeros(1, dtype=bool))
-    sure = constant(1)  # on demand the price holds
-    cases = {"wait": replace(one, policy=SpotPolicy.WAIT)}
-    if np.isfinite(one.fallback_usd_per_hour).all():
-        cases |= {f"fallback-after-{k}": replace(one, policy=SpotPolicy.FALLBACK, fallback_after=k) for k in FALLBACKS}
-        cases["on-demand"] = replace(one, hazards=calm, usd_per_hour=one.fallback_usd_per_hour, price=sure)
-    documents = []
-    for name, plain in cases.items():
-        found = outcome_of(plain, deadline=limits.deadline, budget=limits.budget)
-        chance = float(found.meets_deadline[0])
-        documents.append(
-            PolicyDocument(
-                policy=name,
-                hours=Interval(
-                    p10=float(found.hours_p10[0]), p50=float(found.hours_p50[0]), p90=float(found.hours_p90[0])
-                ),
-                cost_usd=Interval(
-                    p10=float(found.cost_p10[0]), p50=float(found.cost_p50[0]), p90=float(found.cost_p90[0])
-                ),
-                expected_cost_usd=float(found.cost_mean[0]),
-                expected_interruptions=float(found.interruptions[0]),
-                probability_deadline=None if np.isnan(chance) else chance,
-            )
-        )
-    return documents
+    one, deadline, budget = ways.plain.select(first), limits.deadline, limits.budget
+    policies = {"wait": (SpotPolicy.WAIT, one.fallback_after)}
+    may_fall_back = bool(np.isfinite(one.fallback_usd_per_hour).all())
+    if may_fall_back:
+        policies |= {f"fallback-after-{k}": (SpotPolicy.FALLBACK, k) for k in FALLBACKS}
+    outcomes = under_policies(one, list(policies.values()), deadline=deadline, budget=budget)
+    found = dict(zip(policies, outcomes, strict=True))
+    if may_fall_back:
+        calm = hazards_of(job.workload, ways.best.gpus[ways.found[first]], ways.nodes[first], np.zeros(1, dtype=bool))
+        work = one.training * (1.0 + one.evaluation.typical)
+        interval = checkpoint_interval(job.workload.run, work, one.write, calm, one.saves)
+        price, usd_per_hour = constant(1), one.fallback_usd_per_hour  # on demand the price holds
+        sure = replace(one, hazards=calm, interval=interval, usd_per_hour=usd_per_hour, price=price)
+        found["on-demand"] = outcome_of(sure, deadline=deadline, budget=budget)
+    return [_policy_document(name, outcome) for name, outcome in found.items()]
+
+
+def _policy_document(name: str, outcome: Outcome) -> PolicyDocument:
+    """What one way comes to under a policy."""
+    chance = float(outcome.meets_deadline[0])
+    return PolicyDocument(
+        policy=name,
+        hours=Interval(
+            p10=float(outcome.hours_p10[0]), p50=float(outcome.hours_p50[0]), p90=float(outcome.hours_p90[0])
+        ),
+        cost_usd=Interval(
+            p10=float(outcome.cost_p10[0]), p50=float(outcome.cost_p50[0]), p90=float(outcome.cost_p90[0])
+        ),
+        expected_cost_usd=float(outcome.cost_mean[0]),
+        expected_interruptions=float(outcome.interruptions[0]),
+        probability_deadline=None if np.isnan(chance) else chance,
+    )
 
 
 def _frontier(ways: Ways, front: Mask) -> list[FrontierPoint]:

@@ -23,14 +23,16 @@ from estimator.memory import MemoryAccount
 from estimator.performance import StepTime
 from estimator.performance.correction import Correction
 from estimator.planning.evidence import Evidenced, Measured, evidence_of
-from estimator.planning.machines import Fleet
+from estimator.planning.machines import Fleet, Kinds, kinds_of, reads_input
 from estimator.planning.search import Found, execution, limits_of, search
 from estimator.records import pick
 from estimator.work import Work
+from pricing.offers import InstanceTable
 
 Ints = NDArray[np.int64]
 Record = TypeVar("Record", Layout, StepTime, MemoryAccount, Correction)
 
+MOST_KINDS = 64  # selections of instance types remembered
 MOST_MACHINES = 40_000  # remembered in all; one takes some 600 bytes
 FIGURES = tuple(field.name for field in fields(Hardware) if field.name != "gpu")
 
@@ -57,6 +59,21 @@ class StepTimes:
         self._most = most
         self._lock = Lock()
         self._known: OrderedDict[Hashable, _Known] = OrderedDict()
+        self._kinds: OrderedDict[Hashable, tuple[InstanceTable, Kinds]] = OrderedDict()
+
+    def kinds(self, types: InstanceTable, wanted: NDArray[np.bool_], job: Job) -> Kinds:
+        """The distinct hardware among the `wanted` instance types: the same for jobs of one precision and input."""
+        asked = (job.workload.precision, reads_input(job), wanted.tobytes())
+        with self._lock:
+            before = self._kinds.get(asked)
+        if before is not None and before[0] is types:
+            return before[1]
+        found = kinds_of(types, wanted, job)
+        with self._lock:
+            self._kinds[asked] = types, found
+            while len(self._kinds) > MOST_KINDS:
+                self._kinds.popitem(last=False)
+        return found
 
     def of(self, job: Job, fleet: Fleet, measured: Measured = ()) -> tuple[Found, Evidenced]:
         """The best layout on each row of the fleet with its step time, and what measurements make of it."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from estimator.bill import Extras, data_place, extras_of
 from estimator.job import Job
 from estimator.planning.evidence import Evidenced, Measured
-from estimator.planning.machines import Fleet, Kinds, fleet_of, kinds_of
+from estimator.planning.machines import Fleet, Kinds, fleet_of
 from estimator.planning.offered import GpuFilter, quota_gpus
 from estimator.planning.search import Found
 from estimator.planning.step_times import StepTimes
@@ -21,7 +21,7 @@ from estimator.planning.steps import Told, silently
 from estimator.request.run import AZURE_BANDS
 from estimator.request.sections import Constraints
 from estimator.risk.hazard import Hazards, hazards_of
-from estimator.risk.outcome import Outcome, Plain, outcome_of
+from estimator.risk.outcome import Outcome, Plain, checkpoint_interval, outcome_of
 from estimator.risk.price_path import PricePaths, constant, price_paths
 from estimator.risk.spot_spread import SpotSpread
 from estimator.runtime import checkpoint_hours, default, defaults, evaluation_share, staging, start_up, training_hours
@@ -118,9 +118,10 @@ def ways_of(
     `spread` is how spot prices differ over the whole market that the table was picked from; without it, and without a
     `history`, the present ones are taken to hold.
     """
-    kinds, fleet = _hardware(job, table, gpus)
+    known = step_times or StepTimes()
+    kinds, fleet = _hardware(job, table, gpus, known)
     told("layouts", 0, len(fleet.kind))
-    best, evidence = (step_times or StepTimes()).of(job, fleet, measured)
+    best, evidence = known.of(job, fleet, measured)
     told("evidence", 0, len(best.row))
     most_gpus = quota_gpus(table, job.workload.constraints.quotas)
     near = _near_data(job, table)
@@ -149,19 +150,19 @@ def ways_of(
         for beside in ((False, True) if near.any() else (False,))
     }
     hourly, once = _extra_usd(table, offer, nodes, extras, near)
-    write = checkpoint_hours(job, best.gpus[found])
+    write, evaluated = checkpoint_hours(job, best.gpus[found]), evaluation_share(job)
+    saves = _saves_on_notice(job, table, offer, write)
     plain = Plain(
         training=training,
         slow=evidence.low[found],
         fast=evidence.high[found],
         start_up=_start_up(job, table, offer),
         staging=staging(job),
-        evaluation=evaluation_share(job),
+        evaluation=evaluated,
         write=write,
-        interval=_stated_interval(job),
-        checkpoints=bool(job.workload.run.checkpoints),
+        interval=checkpoint_interval(job.workload.run, training * (1.0 + evaluated.typical), write, hazards, saves),
         hazards=hazards,
-        saves=_saves_on_notice(job, table, offer, write),
+        saves=saves,
         usd_per_hour=table.usd_per_hour[offer] * nodes,
         price=_price_paths(table, offer, training, history, spread),
         term=np.where(_in_market(table, Market.BLOCK)[offer], table.term_hours[offer], np.nan),
@@ -192,21 +193,18 @@ def ways_of(
     )
 
 
-def _stated_interval(job: Job) -> float | None:
-    interval = job.workload.run.checkpoint_interval
-    return None if interval == "auto" else float(interval)
-
-
 def _hazards(job: Job, table: OfferTable, offer: Ints, gpus: Floats, nodes: Floats) -> Hazards:
     spot = _in_market(table, Market.SPOT)[offer]
     if not spot.any():
         return hazards_of(job.workload, gpus, nodes, spot)
-    reclaimed, evicted = reclaimed_shares(table), eviction_rates(table)
+    rows, place = np.unique(offer, return_inverse=True)  # the advisors' facts of those places alone
+    used = table.select(rows.astype(np.int32))
+    reclaimed, evicted = reclaimed_shares(used), eviction_rates(used)
     if band := job.workload.spot.azure_eviction:
         low, high = AZURE_BANDS[band]
-        azure = table.where("cloud", lambda cloud: cloud == "azure")
+        azure = used.where("cloud", lambda cloud: cloud == "azure")
         evicted = (np.where(azure, low, evicted[0]), np.where(azure, high, evicted[1]))
-    of_way = [(low[offer], high[offer]) for low, high in (reclaimed, evicted)]
+    of_way = [(low[place], high[place]) for low, high in (reclaimed, evicted)]
     return hazards_of(job.workload, gpus, nodes, spot, *of_way)
 
 
@@ -344,11 +342,11 @@ def _start_up(job: Job, table: OfferTable, offer: Ints) -> tuple[Floats, Floats,
     )
 
 
-def _hardware(job: Job, table: OfferTable, gpus: GpuFilter) -> tuple[Kinds, Fleet]:
+def _hardware(job: Job, table: OfferTable, gpus: GpuFilter, known: StepTimes) -> tuple[Kinds, Fleet]:
     """The distinct hardware of the offers, with the node counts worth a look."""
     wanted = np.zeros(len(table.types), dtype=bool)
     wanted[np.unique(table.type_index)] = True
-    kinds = kinds_of(table.types, wanted, job)
+    kinds = known.kinds(table.types, wanted, job)
     counts: dict[int, frozenset[float]] = {}
     nodes: dict[int, int] = {}
     own = {machine.name: machine.nodes for machine in job.workload.own}

@@ -32,7 +32,6 @@ from estimator.risk.outcome import (
     PATHS,
     Plain,
     before,
-    checkpoint_interval,
     hours_on,
     pace,
     paid_hours,
@@ -159,7 +158,7 @@ def _most(plain: Plain, draw: Paths) -> Floats:
     wait = log_normal(hazards.wait.low, hazards.wait.typical, hazards.wait.high, draw.wait)
     repair = log_normal(hazards.repair.low, hazards.repair.typical, hazards.repair.high, draw.wait)
     down = np.maximum(np.where(share > 0.0, start + wait, 0.0), repair)
-    interval = np.maximum(checkpoint_interval(plain), SMALL)
+    interval = np.maximum(plain.interval, SMALL)
     several = np.maximum(shortest / interval, 1.5)
     length = np.where(shortest >= 1.5 * interval, interval * several / (several - 0.5), 1.5 * interval) + plain.write
     length = np.minimum(length, work.max(axis=0) + plain.write)

@@ -6,14 +6,14 @@ how unlucky it is; every way to run the job lives through the same paths. Quanti
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from estimator.cost import billed_hours
-from estimator.request.run import SpotPolicy
+from estimator.request.run import Run, SpotPolicy
 from estimator.risk.hazard import Hazards
 from estimator.risk.price_path import PricePaths
 from estimator.risk.renewal import SMALL, best_interval, segments_of
@@ -53,8 +53,7 @@ class Plain:
     staging: Range  # hours
     evaluation: Range  # hours per training hour
     write: Floats  # hours that one checkpoint holds the job up
-    interval: float | None  # hours between checkpoints; None: the best one
-    checkpoints: bool
+    interval: Floats  # hours between checkpoints; inf: none but the last
     hazards: Hazards
     saves: Mask  # the job saves on notice of an interruption, and the notice is enough for it
     usd_per_hour: Floats  # whole job
@@ -87,8 +86,8 @@ class Plain:
 
 
 ARRAYS = (
-    "training", "slow", "fast", "write", "saves", "usd_per_hour", "term", "fallback_usd_per_hour", "own", "extra_usd",
-    "extra_usd_per_hour",
+    "training", "slow", "fast", "write", "interval", "saves", "usd_per_hour", "term", "fallback_usd_per_hour", "own",
+    "extra_usd", "extra_usd_per_hour",
 )  # fmt: skip
 
 
@@ -148,7 +147,6 @@ class _Lived:
     idle: Floats  # hours of waiting in all
     calm: Floats  # hours without what interruptions cost
     hours: Floats
-    interval: Floats  # hours between checkpoints
 
 
 def _live(plain: Plain, draw: Paths) -> _Lived:
@@ -163,14 +161,13 @@ def _live(plain: Plain, draw: Paths) -> _Lived:
     wait = log_normal(hazards.wait.low, hazards.wait.typical, hazards.wait.high, draw.wait)
     repair = log_normal(hazards.repair.low, hazards.repair.typical, hazards.repair.high, draw.wait)
 
-    interval = checkpoint_interval(plain)
-    cut = segments_of(work, interval, plain.write)
+    cut = segments_of(work, plain.interval, plain.write)
     saving = np.where(cut[0] > 1, cut[0] * plain.write, 0.0)
     billed_down = share * start + (1.0 - share) * repair
     waiting = share * wait
-    moments = lost_hours(work, hazard, interval, plain.write, billed_down + waiting, cut=cut)
+    moments = lost_hours(work, hazard, plain.interval, plain.write, billed_down + waiting, cut=cut)
     if plain.saves.any():
-        moments = _told(plain, moments, work, hazard, interval, start + wait, repair)
+        moments = _told(plain, moments, work, hazard, start + wait, repair)
     lost = by_quantile(moments, draw.lost)
     idle = np.where(moments.hours > SMALL, lost * moments.count * waiting / np.maximum(moments.hours, SMALL), 0.0)
     calm = start + staged + work + saving
@@ -185,7 +182,6 @@ def _live(plain: Plain, draw: Paths) -> _Lived:
         idle=idle,
         calm=calm,
         hours=calm + lost,
-        interval=interval,
     )
 
 
@@ -222,6 +218,18 @@ def hours_on(plain: Plain, draw: Paths) -> Floats:
     return _live(plain, draw).hours
 
 
+def under_policies(
+    plain: Plain, policies: Sequence[tuple[SpotPolicy, int]], *, deadline: float | None, budget: float | None
+) -> list[Outcome]:
+    """What n ways come to under each policy (with the interruptions before a fall-back), on the same paths."""
+    draw = halton_paths(PATHS)
+    lived = _live(plain, draw)
+    return [
+        _figures_of(replace(plain, policy=policy, fallback_after=after), lived, draw, deadline, budget)
+        for policy, after in policies
+    ]
+
+
 def _outcome(plain: Plain, deadline: float | None, budget: float | None, paths: int) -> Outcome:
     draw = halton_paths(paths)
     return _figures_of(plain, _live(plain, draw), draw, deadline, budget)
@@ -253,8 +261,8 @@ def _figures_of(plain: Plain, lived: _Lived, draw: Paths, deadline: float | None
         interruptions=interruptions,
         lost=np.maximum(mean - lived.calm.mean(axis=0), 0.0),
         undisturbed_late=undisturbed_late(plain),
-        interval=lived.interval,
-        checkpoints=checkpoint_hours(typical_work, lived.interval, plain.write),
+        interval=plain.interval,
+        checkpoints=checkpoint_hours(typical_work, plain.interval, plain.write),
         evaluation=plain.training * plain.evaluation.typical,
         start_up=plain.start_up[1] + plain.staging.typical,
         meets_deadline=_share_within(hours, deadline),
@@ -281,12 +289,10 @@ def whole_bill(plain: Plain, dollars: Floats) -> Floats:
     return (dollars * plain.attempts + extra) * plain.tax
 
 
-def _told(
-    plain: Plain, usual: Moments, work: Floats, hazard: Floats, interval: Floats, down: Floats, repair: Floats
-) -> Moments:
+def _told(plain: Plain, usual: Moments, work: Floats, hazard: Floats, down: Floats, repair: Floats) -> Moments:
     """`usual`, but where the job saves on notice an interruption loses no work; failures still come without one."""
     share = plain.hazards.spot_share
-    failing = lost_hours(work, hazard * (1.0 - share), interval, plain.write, repair)
+    failing = lost_hours(work, hazard * (1.0 - share), plain.interval, plain.write, repair)
     noticed = both(failing, told_in_time(work, hazard * share, down + plain.write))
     return Moments(
         **{
@@ -301,16 +307,14 @@ def undisturbed_late(plain: Plain) -> Floats:
     return plain.start_up[2] + plain.staging.high + plain.training / plain.slow * (1.0 + plain.evaluation.high)
 
 
-def checkpoint_interval(plain: Plain) -> Floats:
+def checkpoint_interval(run: Run, work: Floats, write: Floats, hazards: Hazards, saves: Mask) -> Floats:
     """Hours between checkpoints: stated, or the best for the typical hazard; inf: none but the last. Shape (n,)."""
-    work = plain.training * (1.0 + plain.evaluation.typical)
-    if not plain.checkpoints:
+    if not run.checkpoints:
         return np.full_like(work, np.inf)
-    if plain.interval is not None:
-        return np.full_like(work, plain.interval)
-    hazard = plain.hazards.typical * np.where(plain.saves, 1.0 - plain.hazards.spot_share, 1.0)
-    best: Floats = np.maximum(best_interval(hazard, plain.write), SMALL)
-    return np.minimum(best, work) if best.shape == work.shape else best
+    if run.checkpoint_interval != "auto":
+        return np.full_like(work, run.checkpoint_interval)
+    hazard = hazards.typical * np.where(saves, 1.0 - hazards.spot_share, 1.0)
+    return np.minimum(np.maximum(best_interval(hazard, write), SMALL), work)
 
 
 def _fall_back(

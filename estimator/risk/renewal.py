@@ -43,9 +43,12 @@ def best_interval(hazard: Figure, write: Figure) -> Floats:
     rate, cost = np.broadcast_arrays(np.asarray(hazard, float), np.asarray(write, float))
     h = rate * cost
     x = np.sqrt(2.0 * h) + SMALL
-    for _ in range(40):
+    before = last = x
+    for left in reversed(range(40)):
         decay = np.exp(-x - h)
-        x = np.maximum(x - (x - 1.0 + decay) / np.maximum(1.0 - decay, SMALL), SMALL)
+        x, last, before = np.maximum(x - (x - 1.0 + decay) / np.maximum(1.0 - decay, SMALL), SMALL), x, last
+        if left % 2 == 0 and np.array_equal(x, before):  # settled, or to and fro in the last digit
+            break
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(rate > 0, np.where(h > 0, x / np.where(rate > 0, rate, 1.0), SMALL), np.inf)
 
