@@ -112,6 +112,7 @@ def cases(data: Bench) -> dict[str, Mask]:
     large = np.asarray(data.sample.work.params) >= 0.95e9
     half = np.array([row.format in ("bf16", "fp16", "pure-bf16") for row in rows])
     tables = ids == "llm"
+    assumed = np.asarray(data.sample.execution.length_assumed) > 0
     return {
         "language: all": every,
         "language: sound rows": sound,
@@ -123,6 +124,8 @@ def cases(data: Bench) -> dict[str, Mask]:
         "language: mixture of experts": ~peft & moe & tables,
         "language: LoRA and QLoRA": peft & tables,
         "language: LoRA and QLoRA, sound rows": peft & tables & sound,
+        "language: LoRA and QLoRA, length stated": peft & ~assumed,
+        "language: LoRA and QLoRA, length not stated": peft & assumed,
         "language: 8 GPUs and more": (gpus >= 8) & tables,
         "language: small jobs (notebooks, blogs)": ids == "small",
         "language: vendor-tuned (MLPerf)": ids == "mlperf",
