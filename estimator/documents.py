@@ -92,6 +92,8 @@ class MemoryDocument(_Document):
     """GiB per GPU; `capacity` is what software can allocate."""
 
     used: float | None = Field(description="None where the activations of the model are not known")
+    low: float | None = Field(default=None, description="of the 80% interval of `used`")
+    high: float | None = Field(default=None, description="of the 80% interval of `used`")
     capacity: float | None
     verdict: Verdict
     margin: float | None = Field(default=None, description="capacity less used")

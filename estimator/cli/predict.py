@@ -14,7 +14,8 @@ from estimator.cli.flags import FormatOption, OfflineOption, OutputOption
 from estimator.cli.output import as_csv, as_json, chosen_format, emit
 
 PREDICTED = (
-    "predicted_throughput", "predicted_low", "predicted_high", "predicted_unit", "predicted_memory_gib", "fits",
+    "predicted_throughput", "predicted_low", "predicted_high", "predicted_unit", "predicted_memory_gib",
+    "predicted_memory_low_gib", "predicted_memory_high_gib", "fits",
     "bound_by", "evidence", "error",
 )  # fmt: skip
 PREDICTED_RUNS = (

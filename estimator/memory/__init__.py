@@ -1,7 +1,7 @@
 """How much memory does a training step take on each GPU, does it fit, and what would make it fit?"""
 
 from estimator.memory.account import COMPONENTS, MemoryAccount, account
-from estimator.memory.constants import BOUNDS, DEFAULT, GIB, PRIOR, MemoryConstants
+from estimator.memory.constants import BOUNDS, DEFAULT, GIB, PRIOR, Z80, MemoryConstants
 from estimator.memory.fit import NO, TIGHT, UNKNOWN, VERDICTS, YES, largest_micro_batch, verdict
 from estimator.memory.recipe import Recipe, recipe
 from estimator.memory.stack import ORDINARY, Stack, stack_name, stacks_of
@@ -18,6 +18,7 @@ __all__ = [
     "UNKNOWN",
     "VERDICTS",
     "YES",
+    "Z80",
     "MemoryAccount",
     "MemoryConstants",
     "Recipe",

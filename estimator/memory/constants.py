@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 GIB = 2.0**30
+Z80 = 1.2816
+"""Standard deviations on either side of the middle that hold 80%."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

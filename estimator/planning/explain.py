@@ -130,7 +130,8 @@ def memory_lines(memory: MemoryDocument) -> list[str]:
     capacity = "unknown" if memory.capacity is None else f"{memory.capacity:.1f}"
     if memory.used is None or math.isnan(memory.used):
         return [f"memory: how much it takes is unknown, {capacity} GiB a GPU are usable"]
-    found = f"memory = {memory.used:.1f} GiB a GPU of {capacity} usable: fits {memory.verdict}"
+    range_ = "" if memory.low is None or memory.high is None else f" ({memory.low:.1f} to {memory.high:.1f})"
+    found = f"memory = {memory.used:.1f}{range_} GiB a GPU of {capacity} usable: fits {memory.verdict}"
     if memory.margin is not None:
         left = f"{memory.margin:.1f} GiB to spare" if memory.margin >= 0 else f"{-memory.margin:.1f} GiB too much"
         found += f", {left}"

@@ -24,7 +24,7 @@ from estimator.documents import (
 from estimator.energy import energy_of
 from estimator.job import Job
 from estimator.layout import Layout
-from estimator.memory import COMPONENTS, TIGHT, UNKNOWN, VERDICTS, MemoryAccount
+from estimator.memory import COMPONENTS, TIGHT, UNKNOWN, VERDICTS, Z80, MemoryAccount
 from estimator.performance import BOUNDS
 from estimator.planning.evidence import evidence_document
 from estimator.planning.search import Found
@@ -285,6 +285,8 @@ def memory_document(memory: MemoryAccount, capacity: float, verdict: int, row: i
     used, sigma = _known(np.atleast_1d(memory.used)[row]), _at(memory.sigma, row)
     return MemoryDocument(
         used=used,
+        low=None if used is None else max(used - Z80 * sigma, 0.0),
+        high=None if used is None else used + Z80 * sigma,
         capacity=capacity,
         verdict=Verdict(VERDICTS[verdict]),
         margin=None if used is None else capacity - used,

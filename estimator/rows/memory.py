@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from estimator.architectures import work_of
 from estimator.architectures.inventories import find
 from estimator.layout import Layout
-from estimator.memory import DEFAULT, GIB, MemoryAccount, MemoryConstants, Stack, account, stacks_of
+from estimator.memory import DEFAULT, GIB, Z80, MemoryAccount, MemoryConstants, Stack, account, stacks_of
 from estimator.rows.arrays import Prepared, attention_of, seq_len_of
 from estimator.rows.cells import Row
 from estimator.rows.habits import SINGLE_WITHOUT_BF16, widened
@@ -47,9 +47,6 @@ KNOWN_LABORATORY = 0.8
 
 GUESSED_LENGTH = 2.5
 """Standard deviation where the longest sample is a guess, over that of a stated one."""
-
-Z80 = 1.2816
-"""Standard deviations on either side that hold 80%."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from estimator.memory import DEFAULT, MemoryConstants
+from estimator.memory import DEFAULT, Z80, MemoryConstants
 from estimator.rows.arrays import Prepared, prepare
-from estimator.rows.memory import KNOWN_LABORATORY, Z80, Question, RowMemory, complete, question, rests_on_size
+from estimator.rows.memory import KNOWN_LABORATORY, Question, RowMemory, complete, question, rests_on_size
 
 Array = NDArray[np.float64]
 HeldOut = tuple[NDArray[np.int64], NDArray[np.int64]]

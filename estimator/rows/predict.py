@@ -23,8 +23,8 @@ from estimator.rows.headers import as_asked
 from estimator.rows.memory_neighbours import corrected_memory
 
 ADDED = (
-    "predicted_throughput", "predicted_low", "predicted_high", "predicted_unit", "predicted_memory_gib", "fits",
-    "bound_by", "evidence", "error",
+    "predicted_throughput", "predicted_low", "predicted_high", "predicted_unit", "predicted_memory_gib",
+    "predicted_memory_low_gib", "predicted_memory_high_gib", "fits", "bound_by", "evidence", "error",
 )  # fmt: skip
 """Columns that a prediction adds."""
 
@@ -41,7 +41,7 @@ def predict_rows(rows: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
     if not len(prepared.index):
         return out
     value, half, kind, bound = predicted(prepared)
-    memory, fits = _memory(prepared)
+    memory, low, high, fits = _memory(prepared)
     for j, i in enumerate(prepared.index):
         if not np.isfinite(value[j]) or value[j] <= 0.0:
             out[i]["error"] = "the prediction is not a finite number: check batch, sequence length and GPU count"
@@ -52,6 +52,8 @@ def predict_rows(rows: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
             "predicted_high": _figure(value[j] * np.exp(half[j])),
             "predicted_unit": prepared.units[j],
             "predicted_memory_gib": _figure(memory[j]) if np.isfinite(memory[j]) else "",
+            "predicted_memory_low_gib": _figure(low[j]) if np.isfinite(low[j]) else "",
+            "predicted_memory_high_gib": _figure(high[j]) if np.isfinite(high[j]) else "",
             "fits": fits[j],
             "bound_by": BOUNDS[int(bound[j])].value,
             "evidence": KINDS[int(kind[j])].value,
@@ -79,11 +81,12 @@ def predicted(prepared: Prepared) -> tuple[Floats, Floats, NDArray[np.int64], ND
     return prepared.throughput(step.total * factor), half, kind, step.bound_by
 
 
-def _memory(prepared: Prepared) -> tuple[Floats, list[str]]:
-    """(GiB a GPU as the row's lab would print it, verdict) of the usable rows; NaN and `unknown` where unknown."""
+def _memory(prepared: Prepared) -> tuple[Floats, Floats, Floats, list[str]]:
+    """(GiB a GPU as the row's lab would print it, its 80% interval, verdict); NaN and `unknown` where unknown."""
     found = corrected_memory(prepared)
     codes = verdict(found.account.used, found.capacity, found.account.sigma)
-    return np.asarray(found.stated, float), [str(VERDICTS[int(code)]) for code in codes]
+    low, high = np.maximum(found.stated - found.half, 0.0), found.stated + found.half
+    return np.asarray(found.stated, float), low, high, [str(VERDICTS[int(code)]) for code in codes]
 
 
 def _figure(value: float) -> str:

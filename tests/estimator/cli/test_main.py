@@ -189,7 +189,8 @@ def test_predict_keeps_order_and_columns(quiet: Path, capsys: pytest.CaptureFixt
     assert [row["mine"] for row in rows] == ["a", "b", "c", "d"]
     assert list(rows[0])[:8] == ["mine", "model", "gpu", "gpus", "precision", "micro_batch", "seq_len", "unit"]
     assert list(rows[0])[8:] == [
-        "predicted_throughput", "predicted_low", "predicted_high", "predicted_unit", "predicted_memory_gib", "fits",
+        "predicted_throughput", "predicted_low", "predicted_high", "predicted_unit", "predicted_memory_gib",
+        "predicted_memory_low_gib", "predicted_memory_high_gib", "fits",
         "bound_by", "evidence", "error",
     ]  # fmt: skip
     assert [bool(row["error"]) for row in rows] == [False, True, True, False]

@@ -43,7 +43,8 @@ def test_a_known_row_is_near_its_measurement_inside_its_interval():
     assert out["evidence"] == EvidenceKind.GROUP
     assert out["predicted_unit"] == "tokens/s"
     assert out["fits"] in ("yes", "tight", "no", "unknown")
-    assert float(out["predicted_memory_gib"]) > 0
+    low, memory, high = (float(out[f"predicted_memory_{name}gib"]) for name in ("low_", "", "high_"))
+    assert 0 < low < memory < high < 2 * memory
 
 
 def test_the_interval_is_ordered_for_times_too():
