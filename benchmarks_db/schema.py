@@ -127,6 +127,13 @@ RUN = (
     Column("precision", words=PRECISIONS),
     *_figures(1, 2e7, "seq_len"),
     *_figures(1, 1e9, "global_batch"),
+    *_figures(0.01, 1e8, "micro_batch"),
+    *_figures(16, 4096, "image_size"),
+    Column("memory_format", words=("channels-last", "contiguous")),
+    Column("act_ckpt", words=("none", "full", "selective")),
+    Column("peft", words=PEFTS),
+    Column("compiled", words=("yes", "no")),
+    Column("objective"),  # of self-supervised training (benchmarks_db/objectives.py)
     Column("framework"),
     *_figures(1e-6, 1e6, "wall_hours"),
     *_figures(1e-5, 1e9, "gpu_hours", "cost_usd"),

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from benchmarks_db.errors import WorkloadError
 from benchmarks_db.models import ModelFacts, image_sizes, resolve_model
+from benchmarks_db.objectives import OBJECTIVE_PIXELS, objectives, split
 from estimator.architectures import LANGUAGE_MODELS, work_of
+from estimator.architectures.objectives import under
 from estimator.request.custom import work_of_custom
 from estimator.request.fields import Attention, DataKind, MemoryFormat
 from estimator.request.training import Training, is_language, need_data, training_of
@@ -67,6 +69,7 @@ class Job:
 
 def job_of(workload: Workload) -> Job:
     """Resolve `workload`; WorkloadError names the field that cannot be."""
+    workload = with_objective(workload)
     facts, loose, warnings = facts_of(workload)
     training = training_of(workload, facts)
     if training.image_size and facts.kind == "vision" and facts.source != CUSTOM:
@@ -85,10 +88,27 @@ def job_of(workload: Workload) -> Job:
     )
 
 
+def with_objective(workload: Workload) -> Workload:
+    """The same with the self-supervised objective in a field of its own where the model's name begins with it.
+
+    >>> found = with_objective(Workload(model="dino-vit-s16", images=1e6))
+    >>> found.objective, found.model
+    ('dino', 'vit-s16')
+    """
+    named, backbone = split(workload.model or "")
+    if not named:
+        return workload
+    if workload.objective not in (None, named):
+        raise WorkloadError(
+            f"the model's name says {named}", field="objective", value=workload.objective, nearest=(named,)
+        )
+    return workload.model_copy(update={"objective": named, "model": backbone})
+
+
 def facts_of(workload: Workload) -> tuple[ModelFacts, bool, tuple[str, ...]]:
     """The facts of the model a request names or describes, whether the name was loose, and what to warn of."""
     if workload.model is not None:
-        match = resolve_model(workload.model)
+        match = resolve_model(split(workload.model)[1])
         warning = (f"{workload.model!r} fits several models; {match.model.name} is taken",) if match.loose else ()
         return match.model, match.loose, (*warning, *_known_by_size(match.model))
     if workload.custom is not None:
@@ -120,7 +140,13 @@ def _at_image_size(facts: ModelFacts, image_size: int) -> ModelFacts:
 
 
 def work_for(workload: Workload, facts: ModelFacts, training: Training, attention: str) -> Work:
-    """Work of one sample of the resolved request; WorkloadError where the method does not apply to the model."""
+    """Work of one sample of the resolved request; WorkloadError where method or objective do not suit the model."""
+    if workload.objective and facts.kind != "vision":
+        raise WorkloadError(
+            f"{facts.name} is no vision model; custom states the work of a sample under any objective",
+            field="objective",
+            value=workload.objective,
+        )
     if workload.custom is not None:
         if workload.method in (Method.LORA, Method.QLORA):
             raise WorkloadError(
@@ -130,6 +156,14 @@ def work_for(workload: Workload, facts: ModelFacts, training: Training, attentio
                 nearest=("full", "pretrain"),
             )
         return work_of_custom(workload.custom)
+    work = _plain_work(workload, facts, training, attention)
+    if workload.objective is None:
+        return work
+    pixels = ((training.image_size or OBJECTIVE_PIXELS) / OBJECTIVE_PIXELS) ** 2
+    return under(work, objectives()[workload.objective], pixels=pixels)
+
+
+def _plain_work(workload: Workload, facts: ModelFacts, training: Training, attention: str) -> Work:
     lora = workload.lora
     targets = lora.targets if lora else "all-linear"
     return work_of(

@@ -131,22 +131,3 @@ def read_notes(row: Row) -> None:
         row["mended"] = f"image_size was {printed}: the square of the same area"
     if not row["image_size"] and (size := re.match(r"ssd(300|320)", row["model"])):
         _mend(row, "image_size", size[1], "from the model's name")
-
-
-def read_run_notes(row: Row) -> None:
-    """Mark, in place, what a run's notes say of its figures: computed, projected, second-hand or doubtful."""
-    notes, text = row["notes"], row["notes"] + row["run"]
-    if "gpu_hours = wall" in notes:
-        row["computed"] = "gpu_hours"
-    elif "wall_hours = gpu_hours" in notes or "wall = gpu_hours" in notes:
-        row["computed"] = "wall_hours"
-    if row["quality"] != "ok":
-        return
-    for word, reason in (
-        (r"project(ed|ion)|PROJECT", "a projection, not a finished run"),
-        (r"doubtful|implausib|looks wrong", "the collector doubts the figure"),
-        (r"Epoch note|quote:", "second-hand, quoted by Epoch from the paper"),
-    ):
-        if re.search(word, text):
-            row |= {"quality": "suspect", "quality_reason": reason}
-            return

@@ -22,8 +22,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks_db import names, schema
 from benchmarks_db.errors import EstimatorError
+from benchmarks_db.objectives import split
 from scripts import facts_report
-from scripts.facts_notes import read_notes, read_run_notes
+from scripts.facts_notes import read_notes
+from scripts.facts_run_notes import read_objective, read_run_notes
 
 DATA = Path(__file__).resolve().parent.parent / "benchmarks_db" / "data"
 Row = dict[str, str]
@@ -157,7 +159,7 @@ def import_profiled(folder: Path) -> None:
         for file in sorted((folder / path).glob("*.csv")):
             for row in read(file):
                 try:
-                    models.resolve_model(row["model"])
+                    models.resolve_model(split(row["model"])[1])
                 except EstimatorError:
                     found[row["model"]].append(row | {"kind": kind, "throughput": row.get("throughput", "")})
     for alias in read(DATA / "model_aliases.csv"):
@@ -261,6 +263,7 @@ def import_runs(folder: Path, mends: Mends, left: Leavings) -> dict[str, list[Ro
             row |= {"id": f"run-{family}-{row['line']}", "quality": "ok"}
             if not left.shipped(f"runs/{family}", row):
                 continue
+            read_objective(row)
             try:
                 row["model"] = models.resolve_model(row["model"]).model.name
                 row["gpu"] = canonical_gpu(row["gpu"]) if row["gpu"] else ""

@@ -42,10 +42,10 @@ def predict(
     sheet = read_sheet(rows)
     names = PREDICTED_RUNS if runs else PREDICTED
     if runs:
-        from estimator.rows import whole_runs
+        from estimator.rows import run_steps, whole_runs
 
         predicted = whole_runs.predict_runs
-        read: tuple[str, ...] = whole_runs.READS
+        read: tuple[str, ...] = run_steps.READS
     else:
         from estimator.rows import cells
         from estimator.rows import predict as steps

@@ -65,6 +65,7 @@ REQUEST_FLAGS: tuple[RequestFlag, ...] = (
     _f(_DATA, "epochs", "Passes over the data set.", "NUMBER"),
     _f(_DATA, "seq_len", "Tokens of a sequence.", "INT"),
     _f(_DATA, "image_size", "Pixels on a side.", "INT"),
+    _f(_DATA, "objective", "Self-supervised training: dino, mae, simclr, byol, swav, moco, ...", "NAME"),
     _s(_DATA, "packing", "Sequences are filled with several samples, without padding."),
     _f(_DATA, "mean_tokens_per_sample", "Mean length of a sample; the rest of seq_len is padding.", "NUMBER"),
     _f(_DATA, "data_kind", "real or synthetic (which never waits for input).", "KIND"),

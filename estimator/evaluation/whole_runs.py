@@ -1,7 +1,8 @@
 """How well are whole published runs predicted, by kind of run, and what factor and interval do they ask for?
 
 Groups (one source's runs of one model on one GPU) weigh the same whatever their number; a run is judged with a factor
-and an interval that its source took no part in, or its group where one or two sources state the whole kind (MLPerf).
+and an interval that its source took no part in. Where one or two sources state the whole kind (MLPerf) its group is
+left out, and where one source states most of it (a table that quotes papers) all that it says of that family of models.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -20,14 +23,16 @@ from numpy.typing import NDArray
 from benchmarks_db import runs
 from estimator.performance.intervals import weighted_quantile
 from estimator.rows.cells import lab_of
-from estimator.rows.whole_runs import kind_of, overhead, predict_runs
+from estimator.rows.run_steps import GPUS_WHERE_UNSTATED
+from estimator.rows.whole_runs import dollars_an_hour, kind_of, overhead, predict_runs
 
 Floats = NDArray[np.float64]
 
 COVERAGE = 0.84  # aimed at, so that a new source finds 80%
-SHRINK = 5.0  # groups of all kinds that stand behind a kind of its own
+SHRINK = 2.0  # groups of a kind that weigh as much as the expectation that nothing stands between the steps
 FEW_GROUPS = 12  # below it a kind is at least as uncertain as all runs together
 FEW_SOURCES = 3  # a kind that fewer sources state is judged by leaving out its groups
+MOST = 0.5  # share of a kind's groups above which a source is left out family by family
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,8 @@ class Judged:
     apart: NDArray[np.str_]  # what is left out together
     weight: Floats
     residual: Floats
-    dollars: Floats  # the same of stated dollars, at the hourly price that the run states; NaN where it states none
+    dollars: Floats  # the same of stated dollars, at the hourly price that a planner knows; NaN where there is none
+    rounding: Floats  # log of how far the stated dollars may lie off for the digits that are printed
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,41 +65,96 @@ class RunScore:
 def judged() -> Judged:
     """Every usable published run with hours or GPU-hours that our prediction can be held against."""
     table = [row for row in runs.load().rows() if row["quality"] == "ok"]
-    kinds, labs, groups, residuals, dollars = [], [], [], [], []
-    for row, answer in zip(table, predict_runs(table), strict=True):
-        stated, ours = row["gpu_hours"] or "", answer["predicted_gpu_hours_p50"]
-        if not ours or not stated:
-            continue
-        kind = kind_of(row)
-        kinds.append(kind)
-        lab = lab_of(row["source"]) or row["source"]
-        labs.append(lab)
-        groups.append("|".join((lab, row["model"], row["gpu"], kind)))
-        residuals.append(math.log(float(stated) / float(ours)) + math.log(overhead(kind).factor))
-        paid, planned = row.get("cost_usd") or "", answer["predicted_cost_usd_p50"]
-        known = bool(paid and planned and row.get("price_basis"))
-        dollars.append(math.log(float(paid) / float(planned) * overhead(kind).factor) if known else math.nan)
-    count = {group: groups.count(group) for group in set(groups)}
-    sources = {kind: len({lab for lab, k in zip(labs, kinds, strict=True) if k == kind}) for kind in set(kinds)}
-    apart = [g if sources[k] < FEW_SOURCES else lab for g, k, lab in zip(groups, kinds, labs, strict=True)]
+    answers = predict_runs(table)
+    held = [
+        (row, answer)
+        for row, answer in zip(table, answers, strict=True)
+        if row["gpu_hours"] and answer["predicted_gpu_hours_p50"]
+    ]
+    rows = [row for row, _ in held]
+    kinds = [kind_of(row) for row in rows]
+    labs = [lab_of(row["source"]) or row["source"] for row in rows]
+    groups = ["|".join((lab, r["model"], r["gpu"], kind)) for lab, r, kind in zip(labs, rows, kinds, strict=True)]
+    count = Counter(groups)
     weight = np.array([1.0 / count[group] for group in groups])
-    return Judged(np.array(kinds), np.array(apart), weight, np.array(residuals, float), np.array(dollars, float))
+    factors = np.array([overhead(kind).factor for kind in kinds])
+    stated = np.array([float(row["gpu_hours"]) for row in rows])
+    ours = np.array([float(answer["predicted_gpu_hours_p50"]) for _, answer in held]) / factors
+    return Judged(
+        kind=np.array(kinds),
+        apart=_apart(kinds, labs, groups, [row["model"] for row in rows], weight),
+        weight=weight,
+        residual=np.log(stated / ours),
+        dollars=np.array(_dollars(rows, [answer for _, answer in held]), float) + np.log(factors),
+        rounding=np.array([_rounding(row["cost_usd"]) for row in rows]),
+    )
+
+
+def _apart(
+    kinds: Sequence[str], labs: Sequence[str], groups: Sequence[str], models: Sequence[str], weight: Floats
+) -> NDArray[np.str_]:
+    """What is left out with each run: its source, or less where nothing of its kind would remain; shape (runs,)."""
+    kind, lab = np.array(kinds), np.array(labs)
+    out = lab.astype(object)
+    for one in set(kinds):
+        mine = kind == one
+        whole = float(weight[mine].sum())
+        few = len(set(lab[mine].tolist())) < FEW_SOURCES
+        for i in np.flatnonzero(mine).tolist():
+            share = float(weight[mine & (lab == lab[i])].sum()) / whole
+            if few:
+                out[i] = groups[i]
+            elif share > MOST:
+                out[i] = f"{labs[i]}|{re.split(r'[^a-z]', models[i].casefold(), maxsplit=1)[0]}"
+    return out.astype(str)
+
+
+def _dollars(rows: Sequence[Mapping[str, str]], answers: Sequence[Mapping[str, str]]) -> list[float]:
+    """log(stated dollars / ours) at the hourly price that a planner would know; NaN where there is none.
+
+    That is the price which the run states, else the one that the source's other runs on the same machine were billed
+    at: never the run's own dollars over its own hours.
+    """
+    rates: dict[tuple[str, str], list[tuple[str, float]]] = defaultdict(list)
+    for row in rows:
+        if row["price_basis"] and row["cost_usd"] and row["wall_hours"]:
+            bill = float(row["cost_usd"]) / float(row["wall_hours"])
+            rates[lab_of(row["source"]), row["price_basis"]].append((row["id"], bill))
+    out = []
+    for row, answer in zip(rows, answers, strict=True):
+        stated = dollars_an_hour({**row, "cloud_instance": ""}, float(row["gpus"] or GPUS_WHERE_UNSTATED))
+        others = [bill for name, bill in rates[lab_of(row["source"]), row["price_basis"]] if name != row["id"]]
+        rate = stated or (float(np.median(others)) if others and row["price_basis"] else None)
+        paid, hours = row["cost_usd"], answer["predicted_hours_p50"]
+        out.append(math.log(float(paid) / (rate * float(hours))) if rate and paid and hours else math.nan)
+    return out
+
+
+def _rounding(printed: str) -> float:
+    """log of the largest amount that rounds to what is printed, over it; 0 for nothing printed.
+
+    >>> round(_rounding("0.3"), 3), round(_rounding("358.2172"), 6), _rounding("")
+    (0.154, 0.0, 0.0)
+    """
+    if not printed:
+        return 0.0
+    decimals = len(printed.partition(".")[2])
+    return math.log1p(0.5 * 10.0**-decimals / float(printed))
 
 
 def fitted(data: Judged, used: NDArray[np.bool_]) -> dict[str, tuple[float, float]]:
-    """(log factor, half-width) by kind from the runs `used`; kinds with few groups lean on all."""
-    everywhere = weighted_quantile(data.residual[used], data.weight[used], 0.5)
-    spread = weighted_quantile(np.abs(data.residual[used] - everywhere), data.weight[used], COVERAGE)
+    """(log factor, half-width) by kind from the runs `used`; kinds with few groups are as uncertain as all together."""
+    spread = weighted_quantile(np.abs(data.residual[used]), data.weight[used], COVERAGE)
     found = {}
     for kind in sorted(set(data.kind.tolist())):
         mine = used & (data.kind == kind)
         groups = float(data.weight[mine].sum())
         if groups < 1.0:
-            found[kind] = (everywhere, spread)
+            found[kind] = (0.0, spread)
             continue
         centre = weighted_quantile(data.residual[mine], data.weight[mine], 0.5)
         share = groups / (groups + SHRINK)
-        middle = share * centre + (1.0 - share) * everywhere
+        middle = share * centre
         width = weighted_quantile(np.abs(data.residual[mine] - middle), data.weight[mine], COVERAGE)
         found[kind] = (middle, max(width, spread) if groups < FEW_GROUPS else width)
     return found
@@ -110,7 +171,7 @@ def evaluate_runs() -> list[RunScore]:
             middle, half = known[data.kind[i]]
             error[i] = data.residual[i] - middle
             inside[i], width[i] = abs(error[i]) <= half, half
-            paid_inside[i] = abs(data.dollars[i] - middle) <= half
+            paid_inside[i] = abs(data.dollars[i] - middle) <= half + data.rounding[i]
     return [_score(data, kind, error, inside, width, paid_inside) for kind in [*sorted(set(data.kind.tolist())), "all"]]
 
 
@@ -127,7 +188,9 @@ def _score(data: Judged, kind: str, error: Floats, inside: Floats, width: Floats
         coverage=round(100 * float(np.average(inside[mine], weights=weight)), 1),
         width=round(float(np.exp(np.median(width[mine]))), 2),
         dollar_runs=int(paid.sum()),
-        dollar_coverage=round(100 * float(paid_inside[paid].mean()), 1) if paid.any() else None,
+        dollar_coverage=round(100 * float(np.average(paid_inside[paid], weights=data.weight[paid])), 1)
+        if paid.any()
+        else None,
     )
 
 

@@ -153,6 +153,7 @@ def row_of(job: Job, text: str) -> dict[str, str]:
         "attention": "" if asked.attention.value == "auto" else asked.attention.value,
         "memory_format": asked.memory_format.value if asked.memory_format else "",
         "data_kind": asked.data_kind.value if asked.data_kind else "",
+        "objective": asked.objective or "",
         "stack": "tuned" if asked.software is Software.TUNED else "plain",
         **cells,
     }
@@ -242,6 +243,7 @@ def _described(job: Job, row: dict[str, str], text: str) -> Described:
         samples = float(row["throughput"]) / job.training.seq_len  # a custom model's work is that of a sample
         row = row | {"throughput": f"{samples:.12g}", "unit": "samples/s"}
     method = Method(row["peft"]) if row["peft"] != "none" else Method.FULL
+    row = row | {"objective": ""}  # in the work already
     language = {"task": "llm-pretrain" if job.workload.method is Method.PRETRAIN else "llm-finetune"}
     if (method in (Method.LORA, Method.QLORA)) != (job.workload.method in (Method.LORA, Method.QLORA)):
         raise WorkloadError(f"{text!r}: measured with another method", field="measured", value=text)

@@ -8,7 +8,8 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from benchmarks_db.errors import WorkloadError
+from benchmarks_db.errors import UnknownName, WorkloadError
+from benchmarks_db.objectives import objectives, resolve_objective
 from estimator.request.fields import (
     MARKETS,
     MAX_IMAGE_SIZE,
@@ -101,6 +102,16 @@ class Custom(Strict):
     kernels: FigureOrZero | None = None  # kernel launches of one forward pass
     layers: Annotated[int, whole(1, 100_000)] | None = None
     unit: Literal["samples", "tokens", "images"] = "samples"
+
+
+def read_objective(value: object) -> object:
+    """A self-supervised objective by its name here; `none` and `supervised` are none."""
+    if value is None or str(value).strip().casefold() in ("", "none", "supervised"):
+        return None
+    try:
+        return resolve_objective(str(value)).name
+    except UnknownName as unknown:
+        raise refused(f"{said(value)} is not known", unknown.nearest or tuple(objectives())) from None
 
 
 def read_own(value: object) -> object:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from benchmarks_db.errors import WorkloadError
 from benchmarks_db.models import ModelFacts
+from benchmarks_db.objectives import OBJECTIVE_PIXELS, objectives
 from estimator.request.fields import near_divisors
 from estimator.request.sections import OWN_NETWORK_GBPS
 from estimator.request.workload import Workload
@@ -79,6 +80,8 @@ def training_of(workload: Workload, facts: ModelFacts) -> Training:
     _check_method(workload, facts, language)
     seq_len = _seq_len(workload, facts, notes) if language else None
     image_size = _image_size(workload, facts, notes) if not language else None
+    if workload.objective is not None:
+        _note_objective(workload.objective, notes)
     check_degrees(workload, facts, seq_len)
     batch = _global_batch(workload, facts, seq_len, notes)
     if language and seq_len:
@@ -186,9 +189,22 @@ def _image_size(workload: Workload, facts: ModelFacts, notes: _Notes) -> int | N
         return workload.image_size
     if facts.kind != "vision":
         return int(facts.image_size) if facts.image_size else None
-    size = int(facts.image_size or DEFAULT_IMAGE_SIZE)
-    notes.assume("image_size", size, "the size the model is published at" if facts.image_size else "not given")
+    size, why = int(facts.image_size or DEFAULT_IMAGE_SIZE), "not given"
+    if workload.objective is not None:
+        size, why = int(OBJECTIVE_PIXELS), f"full-size views of {workload.objective} as published"
+    elif facts.image_size:
+        why = "the size the model is published at"
+    notes.assume("image_size", size, why)
     return size
+
+
+def _note_objective(name: str, notes: _Notes) -> None:
+    objective = objectives()[name]
+    notes.assume("objective", name, f"as published: {objective.recipe}")
+    notes.warnings.append(
+        f"steps under {name} were not measured: they are counted from its published recipe, without heads and losses, "
+        "and the interval is that of supervised training"
+    )
 
 
 def _global_batch(workload: Workload, facts: ModelFacts, seq_len: int | None, notes: _Notes) -> int:

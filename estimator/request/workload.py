@@ -52,6 +52,7 @@ from estimator.request.sections import (
     Lora,
     Options,
     OwnMachine,
+    read_objective,
     read_own,
     split_gpu,
 )
@@ -94,6 +95,7 @@ class Workload(Strict):
     epochs: Epochs = 1.0
     seq_len: Annotated[int, whole(1, MAX_SEQ_LEN)] | None = None
     image_size: Annotated[int, whole(1, MAX_IMAGE_SIZE)] | None = None
+    objective: Annotated[str | None, BeforeValidator(read_objective)] = None  # self-supervised: dino, mae, simclr...
     packing: Flag | None = None
     mean_tokens_per_sample: Annotated[float, quantity(parse_count, 1, MAX_SEQ_LEN)] | None = None
 

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from benchmarks_db.errors import EstimatorError, UnknownName
 from benchmarks_db.models import ModelFacts
+from benchmarks_db.objectives import OBJECTIVE_PIXELS
 from estimator.architectures import LANGUAGE_MODELS, work_of
+from estimator.architectures.objectives import under
 from estimator.architectures.transformer import DEFAULT_SEQ_LEN
 from estimator.hardware import Hardware, hardware_of
 from estimator.layouts import Layout
@@ -229,22 +231,26 @@ def _work(row: Row, cache: dict[object, Work | str], profiles: bool) -> Work:
         }
         key: object = (row.model.name, row.model.params_m, *options.values())
     else:
+        published = None if row.objective is None else OBJECTIVE_PIXELS
         options = {
-            "image_size": None if math.isnan(row.image_size) else row.image_size,
+            "image_size": published if math.isnan(row.image_size) else row.image_size,
             "seq_len": None if math.isnan(row.seq_len) else row.seq_len,
             "memory_format": "channels-last" if row.channels_last else "",
             "compiled": row.compiled,
         }
-        key = (row.model.name, *options.values())
+        key = (row.model.name, row.objective.name if row.objective else "", *options.values())
     if key not in cache:
         try:
-            cache[key] = work_of(row.model, profiles=profiles, **options)  # type: ignore[arg-type]
+            found = work_of(row.model, profiles=profiles, **options)  # type: ignore[arg-type]
+            size = options.get("image_size")
+            pixels = (size / OBJECTIVE_PIXELS) ** 2 if isinstance(size, float) else 1.0
+            cache[key] = under(found, row.objective, pixels=pixels) if row.objective else found
         except EstimatorError as error:
             cache[key] = str(error)
-    found = cache[key]
-    if isinstance(found, str):
-        raise EstimatorError(found)
-    return found
+    known = cache[key]
+    if isinstance(known, str):
+        raise EstimatorError(known)
+    return known
 
 
 _LAYOUT_COLUMNS = (

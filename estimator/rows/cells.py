@@ -16,6 +16,7 @@ from benchmarks_db import models as model_facts
 from benchmarks_db.errors import EstimatorError, UnknownName, WorkloadError
 from benchmarks_db.gpus import Gpu, GpuMatch, resolve_gpu
 from benchmarks_db.models import ModelFacts, resolve_model
+from benchmarks_db.objectives import Objective, resolve_objective, split
 from estimator import precision as formats
 from estimator.hardware import Links, parse_links
 from estimator.terms import Method
@@ -24,6 +25,7 @@ READS = (
     "source", "date", "model", "task", "params_m", "gpu", "gpus", "nodes", "interconnect", "precision", "micro_batch",
     "global_batch", "seq_len", "image_size", "act_ckpt", "sharding", "tp", "pp", "cp", "ep", "attention", "compiled",
     "peft", "optimizer", "framework", "unit", "scope", "stack", "memory_format", "data_kind", "longest_sample",
+    "objective",
 )  # fmt: skip
 """Columns that a prediction may read."""
 
@@ -112,6 +114,7 @@ class Row:
     tuned: bool
     channels_last: bool
     real_data: bool
+    objective: Objective | None = None  # self-supervised; None: one view of every image, as in supervised training
 
     @property
     def language(self) -> bool:
@@ -264,6 +267,20 @@ _ACTIVE = re.compile(r"-a(\d+(?:\.\d+)?)([bm])(?![a-z0-9])")
 _SCALE = {"m": 1.0, "b": 1e3, "t": 1e6}
 
 
+def objective_of(row: Mapping[str, str]) -> tuple[Objective | None, str]:
+    """(self-supervised objective, model's name without it): as in `objective`, else in front of the model's name.
+
+    >>> objective_of({"model": "swav-resnet50"})[1], objective_of({"model": "resnet50", "objective": "none"})
+    ('resnet50', (None, 'resnet50'))
+    """
+    named, backbone = split(str(row.get("model") or ""))
+    stated = word(row, "objective")
+    if stated in ("none", "supervised"):
+        return None, backbone
+    text = stated or named
+    return resolve_objective(text) if text else None, backbone
+
+
 def size_in_name(name: str) -> tuple[float, float]:
     """(parameters, active parameters) in millions that a name states, NaN where it does not.
 
@@ -336,7 +353,10 @@ def method_of(row: Mapping[str, str]) -> Method:
 def read_row(row: Mapping[str, str]) -> Row:
     """Read one row; EstimatorError naming the field when model or GPU cannot be made out."""
     refuse_unreadable(row)
-    facts, known, model_loose = model_of(row)
+    objective, backbone = objective_of(row)
+    facts, known, model_loose = model_of({**row, "model": backbone})
+    if objective and (facts.kind != "vision"):
+        raise WorkloadError(f"{facts.name} is no vision model", field="objective", value=objective.name)
     name = str(row.get("gpu") or "").strip()
     if not name:
         raise WorkloadError("no GPU named", field="gpu", value=name)
@@ -392,4 +412,5 @@ def read_row(row: Mapping[str, str]) -> Row:
         tuned=tuned,
         channels_last=memory_format == "channels-last" or (tuned and not memory_format),
         real_data=written(row, "data_kind") == "real",
+        objective=objective,
     )

@@ -62,9 +62,14 @@ def _adapts(row: Row) -> bool:
     return row.method in (Method.LORA, Method.QLORA)
 
 
+def lean(framework: str) -> bool:
+    """Software that keeps the device busy by itself: a script or library of its own around the step, no trainer."""
+    return any(name in framework.casefold() for name in _LEAN)
+
+
 def plain_stack(row: Row) -> bool:
     """Eager Python stack: named so, or a fine-tuning row whose framework is not known to be lean."""
-    if row.tuned or any(name in row.framework for name in _LEAN):
+    if row.tuned or lean(row.framework):
         return False
     return any(name in row.framework for name in _PLAIN) or row.method is not Method.PRETRAIN
 

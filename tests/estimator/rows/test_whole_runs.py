@@ -6,7 +6,8 @@ import pytest
 
 from benchmarks_db.errors import WorkloadError
 from estimator.evaluation.whole_runs import evaluate_runs, fitted, judged
-from estimator.rows.whole_runs import ADDED, READS, amount_of, dollars_an_hour, kind_of, predict_runs
+from estimator.rows.run_steps import READS, amount_of, filled, objective_for, step_row
+from estimator.rows.whole_runs import ADDED, dollars_an_hour, kind_of, overhead, predict_runs
 
 RUN = {
     "source": "somebody/trainer@abc:README.md",
@@ -151,13 +152,90 @@ def test_reasoning_traces_are_long() -> None:
     assert float(long["predicted_hours_p50"]) > 5 * float(short["predicted_hours_p50"])
 
 
+SELF_SUPERVISED = {"task": "self-supervised-vision", "dataset": "imagenet-1k", "seq_len": "", "samples_m": ""}
+
+
 def test_self_supervised_images_pass_in_two_views_and_no_faster_than_they_are_augmented() -> None:
-    task = {"task": "self-supervised-vision", "dataset": "imagenet-1k", "model": "resnet18"}
-    run = {**BLANK, **task, "epochs": "2"}
-    assert amount_of(run) == (4 * 1281167.0, "samples/s")
-    assert amount_of({**run, "model": "mae-vit-l16"}) == (2 * 1281167.0, "samples/s")
-    answer = predicted(
-        **task, samples_m="", epochs="10", seq_len="", global_batch="256", gpu="H100-SXM5-80GB", gpus="1"
+    run = SELF_SUPERVISED | {"model": "resnet18", "epochs": "10", "global_batch": "256", "gpus": "1"}
+    assert objective_for({**BLANK, **run}) == "simclr"
+    answer = predicted(**run, gpu="H100-SXM5-80GB")
+    slowest = 10 * 1281167.0 * (15 + 2 * 9) * 1e-3 / 8 / 3600.0
+    hours = float(answer["predicted_hours_p50"]) / overhead("self-supervised").factor
+    assert hours == pytest.approx(slowest, rel=1e-3)
+
+
+def test_an_objective_is_a_column_or_stands_in_front_of_the_models_name() -> None:
+    run = SELF_SUPERVISED | {"epochs": "10", "global_batch": "256", "gpus": "1"}
+    apart = predicted(**run, model="vit_small_patch16_224", objective="DINO")
+    together = predicted(**run, model="dino-vit-s16")
+    two_views = predicted(**run, model="vit_small_patch16_224")
+    assert apart["predicted_hours_p50"] == together["predicted_hours_p50"]
+    assert float(apart["predicted_hours_p50"]) > 1.3 * float(two_views["predicted_hours_p50"])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"objective": "dina"}, "dino"), ({"objective": "dino", "model": "llama3-8b"}, "no vision model")],
+)
+def test_an_objective_that_cannot_be_is_refused(change: dict[str, str], message: str) -> None:
+    assert message in predicted(**change)["error"]
+
+
+def test_what_a_table_states_of_the_step_counts() -> None:
+    full, adapters = predicted(peft="none"), predicted(peft="lora")
+    assert float(adapters["predicted_hours_p50"]) < float(full["predicted_hours_p50"])
+    picture = {"task": "image-classification", "model": "resnet50", "epochs": "90", "dataset": "imagenet-1k"}
+    small, large = (
+        predicted(**picture, samples_m="", seq_len="", global_batch="2048", image_size=size) for size in ("128", "224")
     )
-    slowest = 2 * 10 * 1281167.0 / (8 / 0.007) / 3600.0
-    assert float(answer["predicted_hours_p50"]) > 0.5 * slowest
+    assert float(small["predicted_hours_p50"]) < 0.6 * float(large["predicted_hours_p50"])
+
+
+IMAGENET = {**BLANK, "task": "image-classification", "model": "resnet50", "gpu": "V100-SXM2-16GB", "gpus": "64"}
+
+
+@pytest.mark.parametrize(
+    ("change", "column", "value"),
+    [
+        ({"epochs": "30", "target": "93% top-5 ImageNet val", "dataset": "imagenet-1k"}, "image_size", "176"),
+        ({"epochs": "90", "target": "93% top-5 ImageNet val", "dataset": "imagenet-1k"}, "image_size", ""),
+        ({"epochs": "30", "target": "MLPerf v1.1: 75.9% top-1", "dataset": "imagenet-1k"}, "image_size", ""),
+        ({"epochs": "30", "dataset": "imagenet-1k"}, "image_size", ""),
+        ({"framework": "tensorflow 1.5"}, "precision", "fp32"),
+        ({"framework": "tensorflow v1.15"}, "precision", ""),
+        ({"framework": "tensorflow 1.8", "gpu": "TPU-v2"}, "precision", ""),
+        ({}, "micro_batch", "128"),
+        ({"gpus": "8"}, "micro_batch", ""),
+        ({"global_batch": "8192"}, "micro_batch", "128"),
+        ({"model": "gpt3-175b", "task": "llm-pretrain", "params_m": "175000", "date": "2022-05"}, "act_ckpt", "full"),
+        ({"model": "gpt3-175b", "task": "llm-pretrain", "params_m": "175000", "date": "2024-05"}, "act_ckpt", ""),
+    ],
+)
+def test_blanks_are_filled_by_what_was_usual(change: dict[str, str], column: str, value: str) -> None:
+    assert step_row({**IMAGENET, **change}, "samples/s")[column] == value
+
+
+def test_a_small_language_model_fills_the_memory_and_a_large_one_is_left_alone() -> None:
+    run = {**BLANK, "task": "llm-pretrain", "gpu": "H100-SXM5-80GB", "gpus": "8", "seq_len": "1024"}
+    steps = [step_row({**run, "model": name}, "tokens/s") for name in ("gpt2-124m", "llama3-8b")]
+    small, large = filled(steps)
+    assert (small["micro_batch"], large["micro_batch"]) == ("32", "")
+    assert filled([{**steps[0], "global_batch": "64"}])[0]["micro_batch"] == "8"
+
+
+def test_every_kind_that_a_run_may_be_of_has_a_factor() -> None:
+    rows = [
+        {}, {"task": "rlhf"}, {"task": "llm-pretrain"}, {"task": "llm-pretrain", "tokens_b": "300"},
+        {"task": "llm-finetune"}, {"task": "llm-finetune", "framework": "litgpt"}, SELF_SUPERVISED,
+        {"source": "mlcommons/training_results_v4.0@1"}, {"source": "stanford-futuredata/dawn-bench-entries@f"},
+        {"source": "NVIDIA/DeepLearningExamples@7"},
+    ]  # fmt: skip
+    kinds = [kind_of({**BLANK, **row}) for row in rows]
+    assert len(set(kinds)) == len(rows)
+    assert all(overhead(kind).factor > 0 for kind in kinds)
+
+
+def test_dollars_are_judged_at_a_price_that_the_run_itself_did_not_give_away() -> None:
+    data = judged()
+    assert sum(math.isfinite(value) for value in data.dollars) > 60
+    assert 0.7 <= evaluate_runs()[-1].dollar_coverage / 100 <= 1.0  # type: ignore[operator]
