@@ -454,6 +454,7 @@ def _at_most(table: OfferTable, now: datetime, hours: float, offline: bool) -> O
             f"no price is at most {_age(hours)} old: the newest is {_age(newest)} old{hint}",
             field="max_age",
             value=hours,
+            nearest=(f"{math.ceil(newest / 24.0)}d" if newest > 48.0 else f"{math.ceil(newest)}h",),
         )
     return replace(table, ranked=ranked)
 

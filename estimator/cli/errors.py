@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks_db.errors import EstimatorError, NoFeasiblePlan, PricesUnavailable
+from benchmarks_db.errors import EstimatorError, NoFeasiblePlan, PricesUnavailable, UnknownName
 
 DONE = 0
 PARTLY = 1  # a comparison or a refresh went partly wrong
@@ -25,10 +25,22 @@ def exit_code(error: EstimatorError) -> int:
 
 
 def report(error: EstimatorError) -> int:
-    """Print a failure, one line for each wrong field, and return its exit code."""
+    """Print a failure, one line for each wrong field, with where to look further, and return its exit code."""
     for one in getattr(error, "errors", (error,)):
-        complain(str(one))
+        names = [part for part in str(one.field or "").split(".") if not part.isdecimal()]
+        further = NEXT.get(names[-1]) if names and isinstance(one, UnknownName) else None
+        complain(f"{one}; {further}" if further else str(one))
     return exit_code(error)
+
+
+NEXT = {
+    "model": "`estimator models` lists the known ones; --hf-config config.json or --architecture describes any other",
+    "gpus": "`estimator gpus` lists the known ones",
+    "gpu": "`estimator gpus` lists the known ones",
+    "regions": "`estimator offers` lists what is offered where",
+    "instance_types": "`estimator instances` lists the known ones",
+}
+"""What to type next about a name that nobody knows, by the field that it stands in."""
 
 
 def complain(message: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import partial
 from operator import contains, eq
@@ -66,6 +67,7 @@ class Offered:
     table: OfferTable
     removed: Counter[str]
     last: str | None  # the filter that removed the last offer; None while some are left
+    instead: str = ""  # what that filter could ask for while the others stay as they are
 
 
 def offered(table: OfferTable, constraints: Constraints, gpus: GpuFilter) -> Offered:
@@ -114,7 +116,33 @@ def offered(table: OfferTable, constraints: Constraints, gpus: GpuFilter) -> Off
             removed[reason] += gone
             if gone == before:
                 last = reason
-    return Offered(table.select(keep), removed, last)
+    return Offered(table.select(keep), removed, last, "" if last is None else _instead(table, tests, last, constraints))
+
+
+ASKED = {
+    "cloud": ("clouds", "cloud"), "region": ("regions", "region"), "zone": ("zones", "zone"),
+    "instance-type": ("instance_types", "instance_type"), "market": ("markets", "market"), "gpu": ("gpus", "gpu"),
+}  # fmt: skip
+NAMED = 4  # values that a hint names
+
+
+def _instead(table: OfferTable, tests: Sequence[tuple[str, Mask]], last: str, constraints: Constraints) -> str:
+    """Which values of the filter `last` the other filters leave, those named alike first, then the cheapest."""
+    if last not in ASKED:
+        return ""
+    field, column = ASKED[last]
+    rest = np.logical_and.reduce([passes for reason, passes in tests if reason != last])
+    order = np.flatnonzero(rest)[np.argsort(table.usd_per_hour[rest], kind="stable")].astype(np.int32)
+    left = table.select(order)
+    names = [name for name in dict.fromkeys(getattr(left, column).tolist()) if name]
+    asked = [text.partition(":")[0].casefold() for text in map(str, getattr(constraints, field) or ())]
+    alike = [name for text in asked for name in get_close_matches(text, names, n=2, cutoff=0.6)]
+    shown = list(dict.fromkeys([*alike, *names]))[:NAMED]
+    if not shown:
+        return ""
+    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    flag = column.replace("_", "-")
+    return f"constraints.{field}: the other limits leave {', '.join(shown)}{more} (--{flag} {shown[0]})"
 
 
 def quota_gpus(table: OfferTable, quotas: Sequence[Quota]) -> NDArray[np.float64]:

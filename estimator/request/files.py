@@ -91,7 +91,8 @@ def read_file(path: Path, *, field: str = "request") -> str:
             raise WorkloadError(f"{path} is larger than {MAX_BYTES // 2**20} MiB", field=field, value=str(path))
         return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
-        raise WorkloadError(f"there is no file {path}", field=field, value=str(path)) from None
+        near = _model_named(path) if field == "hf_config" else ()
+        raise WorkloadError(f"there is no file {path}", field=field, value=str(path), nearest=near) from None
     except IsADirectoryError:
         raise WorkloadError(f"{path} is a folder, not a file", field=field, value=str(path)) from None
     except UnicodeDecodeError as error:
@@ -99,6 +100,16 @@ def read_file(path: Path, *, field: str = "request") -> str:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise WorkloadError(f"{path} cannot be read: {reason}", field=field, value=str(path)) from None
+
+
+def _model_named(path: Path) -> tuple[str, ...]:
+    """How to say it where a path is the name of a model that is known."""
+    from benchmarks_db.models import resolve_model
+
+    try:
+        return (f"--model {resolve_model(str(path)).model.name}",)
+    except WorkloadError:
+        return ()
 
 
 def read_stdin(name: str = "standard input", *, field: str = "request") -> str:

@@ -172,7 +172,12 @@ def test_tokens_prints_a_request_that_plan_reads(quiet: Path, capsys: pytest.Cap
 )
 def test_each_failure_has_its_exit_code(capsys: pytest.CaptureFixture[str], error: EstimatorError, code: int) -> None:
     assert report(error) == code
-    assert capsys.readouterr().err == f"error: {error}\n"
+    further = (
+        "; `estimator models` lists" if isinstance(error, UnknownName) else "\n"
+    )  # one line, with what to type next
+    told = capsys.readouterr().err
+    assert told.startswith(f"error: {error}{further}")
+    assert told.count("\n") == 1
 
 
 def test_predict_keeps_order_and_columns(quiet: Path, capsys: pytest.CaptureFixture[str]) -> None:
