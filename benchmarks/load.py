@@ -6,8 +6,10 @@ usage: python benchmarks/load.py                       short: 10 s for each line
        python benchmarks/load.py --workers 2           as many processes of each server
 
 Needs wrk (Debian: apt-get install wrk). The reference is a FastAPI application that says hello, served in the same way
-on the same machine, measured in turn with what it is compared with. Plans are asked over the whole snapshot; `distinct`
-asks every workload once only, so that nothing comes from memory, `mixed` draws from 200 workloads.
+on the same machine, measured in turn with what it is compared with. Plans are asked over the whole snapshot, in three
+ways: models never seen before (another shape, length or batch in each request: nothing comes from memory), one model
+with ever other tokens, deadlines and budgets (what people change most: step times come from memory), and 200 workloads
+over and over (whole plans come from memory).
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from urllib.request import Request, urlopen
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -146,17 +149,59 @@ def wrk(url: str, seconds: float, *, connections: int = 4, script: str = "") -> 
     return Run(requests / (microseconds / 1e6), p50 / 1e3, p99 / 1e3, requests, wrong, lost)
 
 
-def asked(folder: Path, name: str, count: int, seed: int) -> str:
-    """A wrk script that asks for plans: `count` different workloads, over and over."""
+def new_models(count: int, seed: int) -> list[dict[str, Any]]:
+    """As many workloads, none with the step times of another: models of the tables, and shapes that no table has."""
     draw = random.Random(seed)
-    lines = []
+    found = []
+    for n in range(count):
+        if n % 2:
+            width, layers = 128 * draw.randint(6, 64), draw.randint(8, 80)
+            shape = {"layers": layers, "hidden": width, "heads": width // 128, "vocab": 32_000 + n, "max_seq_len": 8192}
+            model: dict[str, Any] = {"architecture": shape}
+        else:
+            model = {"model": draw.choice(MODELS)}
+        batch = {"global_batch": 8 * (1 + n // 29)}
+        if model.get("model") == "resnet50":
+            found.append({**model, **batch, "images": f"{100 + n}k", "image_size": 128 + 16 * (n % 29)})
+            continue
+        method = draw.choice(("lora", "full") if model.get("model") != "llama3-70b" else ("lora",))
+        found.append({**model, **batch, "method": method, "tokens": f"{10 + n}M", "seq_len": 64 + 16 * (n % 29)})
+    return found
+
+
+def other_limits(count: int, seed: int) -> list[dict[str, Any]]:
+    """As many workloads of one model, with other tokens, deadlines and budgets each."""
+    draw = random.Random(seed)
+    return [
+        {
+            "model": "llama3-8b",
+            "method": "lora",
+            "tokens": f"{10 + n}M",
+            "constraints": draw.choice((
+                {}, {"deadline": f"{draw.randint(2, 90)}h"}, {"budget": draw.randint(10, 900)},
+                {"deadline": f"{draw.randint(2, 90)}h", "budget": draw.randint(10, 900)},
+            )),
+        }
+        for n in range(count)
+    ]  # fmt: skip
+
+
+def mixed(count: int, seed: int) -> list[dict[str, Any]]:
+    """As many workloads of the usual models."""
+    draw = random.Random(seed)
+    found = []
     for n in range(count):
         vision = (model := draw.choice(MODELS)) == "resnet50"
         size = {"images": f"{100 + n}k"} if vision else {"tokens": f"{10 + n}M"}
         method = {} if vision else {"method": draw.choice(("lora", "full") if model != "llama3-70b" else ("lora",))}
-        lines.append(json.dumps({"model": model, **size, **method, "options": {"top": 3}}))
+        found.append({"model": model, **size, **method})
+    return found
+
+
+def asked(folder: Path, name: str, workloads: list[dict[str, Any]]) -> str:
+    """A wrk script that asks for plans of these workloads, over and over."""
     file = folder / name
-    file.write_text("\n".join(lines) + "\n")
+    file.write_text("".join(json.dumps({**one, "options": {"top": 3}}) + "\n" for one in workloads))
     return POSTS % {"file": json.dumps(str(file)), "first": 0}
 
 
@@ -228,16 +273,20 @@ def main() -> int:
             rows.append(("GET /v1/cell, new question each", wrk(url, each, script=cells(folder, "new", 100_000))))
             wrk(url, 4, script=cells(folder, "few", 50, first=500_000))
             rows.append(("GET /v1/cell, 50 questions", wrk(url, each, script=cells(folder, "few", 50, first=500_000))))
-            rows.append(("POST /v1/plan, distinct", wrk(url, each, script=asked(folder, "distinct", 100_000, 1))))
+            for name, workloads in (
+                ("POST /v1/plan, models never seen", new_models(20_000, 1)),
+                ("POST /v1/plan, other tokens and limits", other_limits(50_000, 1)),
+            ):
+                rows.append((name, wrk(url, each, script=asked(folder, "plans", workloads))))
             bare_again = wrk(f"{there}/", each)
             rows.append(("hello once more", bare_again))
             reference = (bare.rate + bare_again.rate) / 2
         with server(ours, folder, "/healthz") as (url, pid):  # a new one: the memory of the runs before is not its
             memory = Memory(pid, url)
-            mixed = asked(folder, "mixed", 200, 2)
+            few = asked(folder, "mixed", mixed(200, 2))
             once(url, folder / "mixed")
             memory.start()
-            sustained = wrk(url, said.seconds, script=mixed)
+            sustained = wrk(url, said.seconds, script=few)
             memory.over.set()
             memory.join()
             rows.append((f"POST /v1/plan, 200 workloads, {said.seconds:g} s", sustained))

@@ -1,9 +1,10 @@
 """Which ways can a plan be about at all? Those are lived through; of the others it is enough to know why they are out.
 
-A plan shows the first of a ranking, the best of each cloud, and the front of time against cost; it counts what each
-limit rejects. `risk.bounds` says cheaply, for every way, what it takes at least and whether it keeps a limit. The ways
-of which the bounds cannot tell are lived through, and a few promising ones with them. What by its bounds cannot come
-before those needs no closer look: the document is the same to the last digit.
+A plan shows the first of a ranking, the best of each cloud, the front of time against cost, and the cheapest that has
+room in memory where the first has not; it counts what each limit rejects. `risk.bounds` says cheaply, for every way,
+what it takes at least and whether it keeps a limit. The ways of which the bounds cannot tell are lived through, and a
+few promising ones with them. What by its bounds cannot come before those needs no closer look: the document is the same
+to the last digit.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from estimator.memory import TIGHT, YES
 from estimator.planning.fronts import pareto_front
 from estimator.planning.ways import Possible, Ways
 from estimator.request.fields import Sort
@@ -73,6 +75,7 @@ def contenders(ways: Possible, limits: Constraints, options: Options) -> tuple[W
     ahead = ~_behind(least, lived.figures, fine)
     ahead |= (reason == BEATEN) & ~_behind(least, lived.figures, kept)
     ahead |= (reason == BEATEN) & _may_be_shown(least, lived.figures, kept, cloud, options.top)
+    ahead |= (reason == BEATEN) & _may_have_room(ways, least, lived.figures, kept)
     lived.look(ahead & (reason != INTERRUPTIONS))
     kept, fine = lived.kept(), lived.fine()
     lived.look(_on_demand_beside(ways, _shown(lived.figures, kept, cloud, options.top)))
@@ -201,6 +204,15 @@ def _may_be_shown(least: _Figures, exact: _Figures, kept: Mask, cloud: Ints, top
         known = order[cloud[order] == one]
         may |= (cloud == one) & (before(int(known[0])) if len(known) else True)
     return may
+
+
+def _may_have_room(ways: Possible, least: _Figures, exact: _Figures, kept: Mask) -> Mask:
+    """Where memory of some is tight, those that surely fit and may be the cheapest of such: it is named beside them."""
+    verdict = np.asarray(ways.best.verdict)[ways.found]
+    if not (verdict == TIGHT).any():
+        return np.zeros(len(kept), dtype=bool)
+    known = exact.cost[kept & (verdict == YES)]
+    return np.asarray((verdict == YES) & (least.cost <= known.min(initial=np.inf)), dtype=bool)
 
 
 def _on_demand_beside(ways: Possible, rows: Ints) -> Mask:

@@ -274,7 +274,9 @@ def _unseen_price(plain: Plain, cost: Floats, mean: Floats) -> tuple[Floats, Flo
     """Quantiles and mean of the dollars where the price of the machines may have moved unseen; see `spot_spread`."""
     still, below, above = whole_bill(plain, np.zeros_like(mean)), plain.price.below, plain.price.above
     machines = np.maximum(cost - still, 0.0)
-    return still + widened(machines, below, above), still + (mean - still) * mean_factor(below, above)
+    moved = still + widened(machines, below, above), still + (mean - still) * mean_factor(below, above)
+    unseen = plain.price.unseen  # the others stay as they are to the last digit, whatever they are worked out with
+    return np.where(unseen, moved[0], cost), np.where(unseen, moved[1], mean)
 
 
 def paid_hours(plain: Plain, hours: Floats, idle: Floats | float) -> Floats:
