@@ -118,6 +118,8 @@ def resolve_gpu(text: str, *, field: str = "gpu") -> GpuMatch:
     for spelling in (name.casefold(), bare):
         if found := table.lookup(spelling):
             return GpuMatch(gpu(found[0]), count, found[1], found[2])
+    if (sized := _MEMORY.match(bare)) and (held := _with_memory(sized["name"], float(sized["gib"]), count)):
+        return held
     if re.search(_REFUSED, name.casefold()):
         raise WorkloadError(
             f"{name!r} cannot be planned: only NVIDIA and AMD GPUs are, TPU and Trainium are listed",
@@ -129,6 +131,20 @@ def resolve_gpu(text: str, *, field: str = "gpu") -> GpuMatch:
     if not name:
         raise WorkloadError("name a GPU", field=field, value=text)
     raise UnknownName("GPU", name, table.names, field=field, spellings=table.spellings())
+
+
+_MEMORY = re.compile(r"^(?P<name>.+?)[\s\-_]*(?P<gib>\d+)\s*gi?b$")
+
+
+def _with_memory(name: str, gib: float, count: float | None) -> GpuMatch | None:
+    """The cards of a name that have so much memory on their label: `rtx 3090 24gb`; None where there are none."""
+    table = gpu_table()
+    found = table.lookup(name.strip())
+    if found is None:
+        return None
+    cards = [gpu(card) for card in (found[0], *found[2])]
+    right = [card for card in cards if card.memory_gib is not None and round(card.memory_gib) == gib]
+    return GpuMatch(right[0], count, len(right) > 1, tuple(card.name for card in right[1:])) if right else None
 
 
 def card_test(text: str) -> Callable[[str | None, float | None], bool]:

@@ -28,7 +28,8 @@ def report(error: EstimatorError) -> int:
     """Print a failure, one line for each wrong field, with where to look further, and return its exit code."""
     for one in getattr(error, "errors", (error,)):
         names = [part for part in str(one.field or "").split(".") if not part.isdecimal()]
-        further = NEXT.get(names[-1]) if names and isinstance(one, UnknownName) else None
+        known = NEXT if isinstance(one, UnknownName) else MISSING if one.value is None else {}
+        further = known.get(names[-1]) if names else None
         complain(f"{one}; {further}" if further else str(one))
     return exit_code(error)
 
@@ -41,6 +42,8 @@ NEXT = {
     "instance_types": "`estimator instances` lists the known ones",
 }
 """What to type next about a name that nobody knows, by the field that it stands in."""
+MISSING = {"tokens": "`estimator tokens FILE` counts a file"}
+"""What to type next where a field is needed and missing."""
 
 
 def complain(message: str) -> None:

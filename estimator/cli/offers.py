@@ -108,10 +108,18 @@ def offers_command(
 
 def picked(table: OfferTable, what: str) -> OfferTable:
     """The rows of a GPU, or of an instance type where the text is the name or a pattern of one."""
+    from difflib import get_close_matches
     from fnmatch import fnmatchcase
+
+    from benchmarks_db.gpus import resolve_gpu
 
     glob = what.casefold()
     named = any(fnmatchcase(name.casefold(), glob) for name in table.names["instance_type"])
+    if not named and get_close_matches(glob, [name.casefold() for name in table.names["instance_type"]], cutoff=0.8):
+        try:
+            resolve_gpu(what)
+        except UnknownName:  # a machine, misspelt
+            raise UnknownName("instance type", what, table.names["instance_type"], field="instance_types") from None
     return narrowed(table, None, None, None if named else what, what if named else None, None)
 
 

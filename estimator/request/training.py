@@ -115,9 +115,7 @@ def need_data(training: Training) -> int:
     if training.steps is None:
         names = ("tokens", "samples") if training.unit == "tokens" else ("samples", "images")
         raise WorkloadError(
-            f"say how much data there is: {' or '.join(names)}, for example {names[0]}: 50M (--{names[0]} 50M); "
-            "`estimator tokens FILE` counts a file",
-            field=names[0],
+            f"say how much data there is: {' or '.join(names)}, for example {names[0]}: 50M", field=names[0]
         )
     return training.steps
 

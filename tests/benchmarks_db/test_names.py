@@ -63,6 +63,13 @@ def test_a_gpu_name_that_fits_several_cards_is_loose_and_lists_them(text: str) -
     assert match.gpu.name not in match.alternatives
 
 
+def test_a_card_may_be_named_with_the_memory_on_its_label() -> None:
+    assert resolve_gpu("rtx 3090 24gb").gpu.name == "RTX-3090"
+    assert resolve_gpu("RTX 4090 24 GB:2").count == 2
+    with pytest.raises(UnknownName):  # there is no such card
+        resolve_gpu("rtx 3090 48gb")
+
+
 @pytest.mark.parametrize("text", ["Gaudi2", "intel gaudi 3", "habana", "Ascend 910B", "inferentia2", "Graphcore IPU"])
 def test_accelerators_that_are_not_planned_are_refused_by_name(text: str) -> None:
     with pytest.raises(WorkloadError, match="cannot be planned") as caught:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from estimator.cli.main import run as run_here
 from tests.estimator.cli.conftest import ROOT, Command
 
 LORA = ("plan", "--model", "llama3-8b", "--method", "lora", "--tokens", "50M", "--seq-len", "2048")
@@ -224,3 +225,9 @@ def test_a_plan_loads_nothing_heavy(tmp_path: Path) -> None:
 
 def test_the_version_loads_next_to_nothing(tmp_path: Path) -> None:
     assert not loaded_by(["--version"], {}) & {"numpy", "pydantic", "typer", "yaml"}
+
+
+def test_a_misspelt_machine_names_the_nearest_machines(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, near in ((["offers", "p5.48xlarg"], "p5.48xlarge"), (["offers", "H10O"], "H100")):
+        assert run_here(words) == 2
+        assert near in capsys.readouterr().err

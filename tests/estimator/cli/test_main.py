@@ -164,7 +164,7 @@ def test_tokens_prints_a_request_that_plan_reads(quiet: Path, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (WorkloadError("wrong", field="tokens"), 2),
+        (WorkloadError("wrong", field="epochs"), 2),
         (UnknownName("model", "x", ["y"]), 2),
         (NoFeasiblePlan("none", field="budget"), 3),
         (PricesUnavailable("none"), 4),
