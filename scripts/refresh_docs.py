@@ -208,6 +208,14 @@ def accuracy(_: str) -> str:
     return done.stdout
 
 
+def whole_runs(_: str) -> str:
+    """Hours and dollars of whole published runs, by kind."""
+    done = run("estimator benchmarks evaluate --runs --format markdown")
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return done.stdout
+
+
 CASES = (
     "language: pretraining and full fine-tuning",
     "language: LoRA and QLoRA",
@@ -244,6 +252,7 @@ PARTS: dict[str, Callable[[str], str]] = {
     "cli": cli,
     "accuracy": accuracy,
     "accuracy-summary": accuracy_summary,
+    "whole-runs": whole_runs,
 }
 
 

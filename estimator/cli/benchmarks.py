@@ -277,14 +277,22 @@ def _evaluate_runs(format: str | None, output: Path | None) -> None:
         Column("kind of run", lambda r: str(r["kind"])),
         Column("runs", lambda r: str(r["runs"]), right=True),
         Column("groups", lambda r: str(r["groups"]), right=True),
-        Column("median error %", lambda r: figure(r["median_error_percent"]), right=True),
-        Column("p90 error %", lambda r: figure(r["p90_error_percent"]), right=True),
-        Column("80% interval holds %", lambda r: figure(r["interval_holds_percent"]), right=True),
-        Column("interval x/÷", lambda r: figure(r["interval_factor"]), right=True),
+        Column("median / p90 error %", lambda r: _errors(r, ""), right=True),
+        Column("80% interval holds, x/÷", lambda r: _interval(r, ""), right=True),
+        Column("source not measured: error %", lambda r: _errors(r, "unseen_source_"), right=True),
+        Column("interval holds, x/÷", lambda r: _interval(r, "unseen_source_"), right=True),
         Column("with dollars", lambda r: str(r["dollar_runs"]), right=True),
-        Column("80% of dollars holds %", lambda r: figure(r["dollar_interval_holds_percent"]), right=True),
+        Column("their interval holds %", lambda r: figure(r["dollar_interval_holds_percent"]), right=True),
     )
     listing("runs", as_rows(evaluate_runs()), columns, format, output, False)
+
+
+def _errors(row: Mapping[str, Any], which: str) -> str:
+    return f"{figure(row[f'{which}median_error_percent'])} / {figure(row[f'{which}p90_error_percent'])}"
+
+
+def _interval(row: Mapping[str, Any], which: str) -> str:
+    return f"{figure(row[f'{which}interval_holds_percent'])}%, {row[f'{which}interval_factor']:.2f}"
 
 
 def _need_scipy() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -44,7 +45,7 @@ def predict(
     if runs:
         from estimator.rows import run_steps, whole_runs
 
-        predicted = whole_runs.predict_runs
+        predicted: Callable[[Sequence[Mapping[str, str]]], list[dict[str, str]]] = whole_runs.predict_runs
         read: tuple[str, ...] = run_steps.READS
     else:
         from estimator.rows import cells

@@ -43,6 +43,7 @@ class Judged:
     apart: NDArray[np.str_]  # what is left out together
     weight: Floats
     residual: Floats
+    unseen: Floats  # the same where nothing that the source measured itself is evidence
     dollars: Floats  # the same of stated dollars, at the hourly price that a planner knows; NaN where there is none
     rounding: Floats  # log of how far the stated dollars may lie off for the digits that are printed
 
@@ -58,6 +59,10 @@ class RunScore:
     p90: float
     coverage: float  # share of runs inside the 80% interval
     width: float  # factor either way of that interval
+    unseen_median: float  # the same for a stranger: nothing that the run's source measured is evidence
+    unseen_p90: float
+    unseen_coverage: float
+    unseen_width: float
     dollar_runs: int  # of which the dollars and their hourly price are stated
     dollar_coverage: float | None  # share of those inside the 80% interval of dollars
 
@@ -65,13 +70,9 @@ class RunScore:
 def judged() -> Judged:
     """Every usable published run with hours or GPU-hours that our prediction can be held against."""
     table = [row for row in runs.load().rows() if row["quality"] == "ok"]
-    answers = predict_runs(table)
-    held = [
-        (row, answer)
-        for row, answer in zip(table, answers, strict=True)
-        if row["gpu_hours"] and answer["predicted_gpu_hours_p50"]
-    ]
-    rows = [row for row, _ in held]
+    answers, strange = predict_runs(table), predict_runs(table, known_sources=False)
+    held = [i for i, row in enumerate(table) if row["gpu_hours"] and answers[i]["predicted_gpu_hours_p50"]]
+    rows = [table[i] for i in held]
     kinds = [kind_of(row) for row in rows]
     labs = [lab_of(row["source"]) or row["source"] for row in rows]
     groups = ["|".join((lab, r["model"], r["gpu"], kind)) for lab, r, kind in zip(labs, rows, kinds, strict=True)]
@@ -79,13 +80,16 @@ def judged() -> Judged:
     weight = np.array([1.0 / count[group] for group in groups])
     factors = np.array([overhead(kind).factor for kind in kinds])
     stated = np.array([float(row["gpu_hours"]) for row in rows])
-    ours = np.array([float(answer["predicted_gpu_hours_p50"]) for _, answer in held]) / factors
+    ours, others = (
+        np.array([float(each[i]["predicted_gpu_hours_p50"]) for i in held]) / factors for each in (answers, strange)
+    )
     return Judged(
         kind=np.array(kinds),
         apart=_apart(kinds, labs, groups, [row["model"] for row in rows], weight),
         weight=weight,
         residual=np.log(stated / ours),
-        dollars=np.array(_dollars(rows, [answer for _, answer in held]), float) + np.log(factors),
+        unseen=np.log(stated / others),
+        dollars=np.array(_dollars(rows, [answers[i] for i in held]), float) + np.log(factors),
         rounding=np.array([_rounding(row["cost_usd"]) for row in rows]),
     )
 
@@ -142,51 +146,84 @@ def _rounding(printed: str) -> float:
     return math.log1p(0.5 * 10.0**-decimals / float(printed))
 
 
-def fitted(data: Judged, used: NDArray[np.bool_]) -> dict[str, tuple[float, float]]:
-    """(log factor, half-width) by kind from the runs `used`; kinds with few groups are as uncertain as all together."""
+def fitted(data: Judged, used: NDArray[np.bool_]) -> dict[str, tuple[float, float, float]]:
+    """(log factor, half-width, half-width for a stranger) by kind from the runs `used`.
+
+    Kinds with few groups are at least as uncertain as all together; a stranger no less than the source itself.
+    """
     spread = weighted_quantile(np.abs(data.residual[used]), data.weight[used], COVERAGE)
     found = {}
     for kind in sorted(set(data.kind.tolist())):
         mine = used & (data.kind == kind)
         groups = float(data.weight[mine].sum())
         if groups < 1.0:
-            found[kind] = (0.0, spread)
+            found[kind] = (0.0, spread, spread)
             continue
         centre = weighted_quantile(data.residual[mine], data.weight[mine], 0.5)
         share = groups / (groups + SHRINK)
         middle = share * centre
-        width = weighted_quantile(np.abs(data.residual[mine] - middle), data.weight[mine], COVERAGE)
-        found[kind] = (middle, max(width, spread) if groups < FEW_GROUPS else width)
+        width, strange = (
+            weighted_quantile(np.abs(residual[mine] - middle), data.weight[mine], COVERAGE)
+            for residual in (data.residual, data.unseen)
+        )
+        width = max(width, spread) if groups < FEW_GROUPS else width
+        found[kind] = (middle, width, max(width, strange))
     return found
 
 
 def evaluate_runs() -> list[RunScore]:
     """The table: each source (or group) judged by factors and intervals of the others."""
     data = judged()
-    error, inside, width, paid_inside = (np.zeros(len(data.residual)) for _ in range(4))
+    error, inside, width, strange, inside_strange, width_strange, paid_inside = np.zeros((7, len(data.residual)))
     for one in sorted(set(data.apart.tolist())):
         out = data.apart == one
         known = fitted(data, ~out)
         for i in np.flatnonzero(out):
-            middle, half = known[data.kind[i]]
-            error[i] = data.residual[i] - middle
+            middle, half, wide = known[data.kind[i]]
+            error[i], strange[i] = data.residual[i] - middle, data.unseen[i] - middle
             inside[i], width[i] = abs(error[i]) <= half, half
+            inside_strange[i], width_strange[i] = abs(strange[i]) <= wide, wide
             paid_inside[i] = abs(data.dollars[i] - middle) <= half + data.rounding[i]
-    return [_score(data, kind, error, inside, width, paid_inside) for kind in [*sorted(set(data.kind.tolist())), "all"]]
+    kinds = [*sorted(set(data.kind.tolist())), "all"]
+    known_of, strange_of = (error, inside, width), (strange, inside_strange, width_strange)
+    return [_score(data, kind, known_of, strange_of, paid_inside) for kind in kinds]
 
 
-def _score(data: Judged, kind: str, error: Floats, inside: Floats, width: Floats, paid_inside: Floats) -> RunScore:
-    mine = np.ones(len(error), bool) if kind == "all" else data.kind == kind
+def _score(
+    data: Judged,
+    kind: str,
+    known: tuple[Floats, Floats, Floats],
+    strange: tuple[Floats, Floats, Floats],
+    paid_inside: Floats,
+) -> RunScore:
+    """One line; `known` and `strange` are (error, inside, half-width) of every run."""
+    mine = np.ones(len(paid_inside), bool) if kind == "all" else data.kind == kind
     paid = mine & np.isfinite(data.dollars)
-    weight, off = data.weight[mine], np.abs(np.expm1(-error[mine]))
+    weight = data.weight[mine]
+
+    def figures(error: Floats, inside: Floats, width: Floats) -> tuple[float, float, float, float]:
+        off = np.abs(np.expm1(-error[mine]))
+        return (
+            round(100 * weighted_quantile(off, weight, 0.5), 1),
+            round(100 * weighted_quantile(off, weight, 0.9), 1),
+            round(100 * float(np.average(inside[mine], weights=weight)), 1),
+            round(float(np.exp(np.median(width[mine]))), 2),
+        )
+
+    median, p90, coverage, width = figures(*known)
+    unseen_median, unseen_p90, unseen_coverage, unseen_width = figures(*strange)
     return RunScore(
         kind=kind,
         runs=int(mine.sum()),
         groups=round(float(weight.sum())),
-        median=round(100 * weighted_quantile(off, weight, 0.5), 1),
-        p90=round(100 * weighted_quantile(off, weight, 0.9), 1),
-        coverage=round(100 * float(np.average(inside[mine], weights=weight)), 1),
-        width=round(float(np.exp(np.median(width[mine]))), 2),
+        median=median,
+        p90=p90,
+        coverage=coverage,
+        width=width,
+        unseen_median=unseen_median,
+        unseen_p90=unseen_p90,
+        unseen_coverage=unseen_coverage,
+        unseen_width=unseen_width,
         dollar_runs=int(paid.sum()),
         dollar_coverage=round(100 * float(np.average(paid_inside[paid], weights=data.weight[paid])), 1)
         if paid.any()
@@ -199,11 +236,11 @@ def kinds_csv() -> str:
     data = judged()
     sheet = io.StringIO()
     writer = csv.writer(sheet, lineterminator="\n")
-    writer.writerow(["kind", "factor", "half_width", "groups", "source"])
-    for kind, (middle, half) in fitted(data, np.ones(len(data.residual), bool)).items():
+    writer.writerow(["kind", "factor", "half_width", "half_width_unseen", "groups", "source"])
+    for kind, (middle, half, wide) in fitted(data, np.ones(len(data.residual), bool)).items():
         groups = round(float(data.weight[data.kind == kind].sum()))
         note = "published runs of benchmarks_db/data/runs, by estimator benchmarks fit --runs"
-        writer.writerow([kind, f"{math.exp(middle):.4g}", f"{half:.4g}", groups, note])
+        writer.writerow([kind, f"{math.exp(middle):.4g}", f"{half:.4g}", f"{wide:.4g}", groups, note])
     return sheet.getvalue()
 
 
@@ -225,6 +262,10 @@ def as_rows(scores: Sequence[RunScore]) -> list[dict[str, object]]:
             "p90_error_percent": s.p90,
             "interval_holds_percent": s.coverage,
             "interval_factor": s.width,
+            "unseen_source_median_error_percent": s.unseen_median,
+            "unseen_source_p90_error_percent": s.unseen_p90,
+            "unseen_source_interval_holds_percent": s.unseen_coverage,
+            "unseen_source_interval_factor": s.unseen_width,
             "dollar_runs": s.dollar_runs,
             "dollar_interval_holds_percent": s.dollar_coverage,
         }

@@ -18,12 +18,14 @@ from importlib.resources import files
 import numpy as np
 
 from benchmarks_db.errors import EstimatorError
+from estimator.performance.intervals import KINDS
 from estimator.rows.arrays import prepare
 from estimator.rows.cells import figure, gpus_of, refuse_unreadable
 from estimator.rows.habits import lean
 from estimator.rows.headers import as_asked
 from estimator.rows.predict import predicted
-from estimator.rows.run_steps import GPUS_WHERE_UNSTATED, READS, amount_of, filled, loader_rate, step_row
+from estimator.rows.run_steps import GPUS_WHERE_UNSTATED, READS, amount_of, anonymous, filled, loader_rate, step_row
+from estimator.terms import EvidenceKind
 
 ADDED = (
     "predicted_hours_p10", "predicted_hours_p50", "predicted_hours_p90", "predicted_gpu_hours_p50",
@@ -39,11 +41,18 @@ class Overhead:
     """Hours of a run over data / predicted throughput, and the log half-width of an 80% interval around that."""
 
     factor: float
-    half_width: float
+    half_width: float  # where the same source's steps of this model on this GPU are among the measurements
+    half_width_unseen: float  # anywhere else
 
 
-def predict_runs(rows: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    """Predict each run; a row that cannot be predicted gets an `error`, the others go on."""
+NEAR = (EvidenceKind.OWN, EvidenceKind.GROUP)
+
+
+def predict_runs(rows: Sequence[Mapping[str, str]], *, known_sources: bool = True) -> list[dict[str, str]]:
+    """Predict each run; a row that cannot be predicted gets an `error`, the others go on.
+
+    Without `known_sources` nothing that the same source measured counts as evidence: how it would be for a stranger.
+    """
     out = [{**{str(k): str(v or "") for k, v in row.items()}, **dict.fromkeys(ADDED, "")} for row in rows]
     asked = [{name: cell.strip() for name, cell in row.items()} for row in as_asked(rows, READS)]
     amounts: list[tuple[float, str]] = []
@@ -57,13 +66,13 @@ def predict_runs(rows: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
             answer["error"] = str(untold)
             amount, unit = math.nan, "samples/s"
         amounts.append((amount, unit))
-        steps.append(step_row(row, unit))
+        steps.append(step_row(row, unit) if known_sources else anonymous(step_row(row, unit)))
     prepared = prepare(filled(steps))
     for answer, error in zip(out, prepared.errors, strict=True):
         answer["error"] = answer["error"] or error
     if not len(prepared.index):
         return out
-    rate, *_ = predicted(prepared)
+    rate, _half, evidence, _bound = predicted(prepared)
     decode = np.asarray(prepared.work.decode_ms, float)
     for j, i in enumerate(prepared.index):
         row, answer, (amount, _unit) = asked[i], out[i], amounts[i]
@@ -74,7 +83,9 @@ def predict_runs(rows: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
             continue
         over = overhead(kind_of(row))
         seconds = amount / min(float(rate[j]), loader_rate(prepared.rows[j], float(decode[j])))
-        answer |= _answer(row, seconds / 3600.0 * over.factor, math.exp(over.half_width))
+        near = KINDS[int(evidence[j])] in NEAR
+        half = over.half_width if near else over.half_width_unseen
+        answer |= _answer(row, seconds / 3600.0 * over.factor, math.exp(half))
     return out
 
 
@@ -133,7 +144,10 @@ def _answer(row: Mapping[str, str], middle: float, spread: float) -> dict[str, s
 @cache
 def _overheads() -> dict[str, Overhead]:
     with (files("estimator") / "data" / "run_kinds.csv").open(encoding="utf-8") as lines:
-        return {row["kind"]: Overhead(float(row["factor"]), float(row["half_width"])) for row in csv.DictReader(lines)}
+        return {
+            row["kind"]: Overhead(*(float(row[name]) for name in ("factor", "half_width", "half_width_unseen")))
+            for row in csv.DictReader(lines)
+        }
 
 
 def overhead(kind: str) -> Overhead:

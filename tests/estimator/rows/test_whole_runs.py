@@ -239,3 +239,20 @@ def test_dollars_are_judged_at_a_price_that_the_run_itself_did_not_give_away() -
     data = judged()
     assert sum(math.isfinite(value) for value in data.dollars) > 60
     assert 0.7 <= evaluate_runs()[-1].dollar_coverage / 100 <= 1.0  # type: ignore[operator]
+
+
+def test_a_source_that_nobody_measured_is_no_surer_than_one_with_measured_steps() -> None:
+    run = {
+        **RUN,
+        "source": "mlcommons/training_results_v4.0@6fe9543:NVIDIA/results/dgxh100/bert",
+        "task": "llm-pretrain",
+        "model": "bert-large",
+        "gpu": "H100-SXM5-80GB",
+        "seq_len": "512",
+        "global_batch": "896",
+    }
+    near, far = predict_runs([run])[0], predict_runs([run], known_sources=False)[0]
+    spread = [float(a["predicted_hours_p90"]) / float(a["predicted_hours_p50"]) for a in (near, far)]
+    assert spread[0] < spread[1]
+    data = judged()
+    assert all(wide >= half for _, half, wide in fitted(data, data.weight > 0).values())
