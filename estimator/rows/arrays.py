@@ -200,11 +200,14 @@ def labels_of(prepared: Prepared) -> Labels:
 
 
 def seq_len_of(row: Row) -> float:
-    """Stated length; else that of padded instructions for fine-tuning, 2,048 (or the model's limit) elsewhere."""
+    """Stated length; else that of padded instructions for fine-tuning (no more than the longest sample, where that is
+    stated), 2,048 (or the model's limit) elsewhere.
+    """
     if not math.isnan(row.seq_len):
         return row.seq_len
     if row.method is not Method.PRETRAIN:
-        return float(INSTRUCTION_TOKENS * min(_or(row.micro_batch, 1.0), 16.0) ** PADDING)
+        usual = INSTRUCTION_TOKENS * min(_or(row.micro_batch, 1.0), 16.0) ** PADDING
+        return float(min(usual, _or(row.longest_sample, math.inf)))
     return min(DEFAULT_SEQ_LEN, row.model.max_seq_len or DEFAULT_SEQ_LEN)
 
 

@@ -111,6 +111,7 @@ def test_samples_of_unknown_length_are_marked_and_padded_to_the_longest_of_a_mic
     lengths = [one(**LORA | {"seq_len": "", "micro_batch": n}) for n in ("1", "8")]
     assert [row.execution.length_assumed[0] for row in lengths] == [1.0, 1.0]
     assert 1.3 < lengths[1].work.tokens[0] / lengths[0].work.tokens[0] < 1.6
+    assert one(**LORA | {"seq_len": "", "longest_sample": "200"}).work.tokens[0] == 200.0
     assert one(**LORA).execution.length_assumed[0] == 0.0
     assert one(gpus="8").execution.length_assumed[0] == 0.0
 
