@@ -138,9 +138,8 @@ def device_time(work: Work, hardware: Hardware, layout: Layout, run: Execution, 
     loose = np.where(run.fused, c.traffic * c.fused, c.traffic)
     passed = micros * weights * matrix
     moved = values * run.value_bytes * loose + passed * run.value_bytes
-    clocks = np.maximum(np.nan_to_num(hardware.issue_ghz), 1e-3) * 1e9
-    unpacked = run.quantised * linear_share(work) * passed
-    unpacking = unpacked * (c.dequantise / bandwidth + run.early_dequantise * c.branches / clocks)
+    branching = run.early_dequantise * c.branches / (np.nan_to_num(hardware.issue_ghz, nan=np.inf) * 1e9)
+    unpacking = run.quantised * linear_share(work) * passed * (c.dequantise / bandwidth + branching)
     half = np.where(np.asarray(run.value_bytes) < 4, work.half_factor, 1.0)
     half = half / np.where(run.tuned, c.tuned, 1.0)
     matmul = matmul * half

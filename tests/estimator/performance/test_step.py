@@ -146,6 +146,7 @@ def test_kernels_that_branched_unpack_at_the_pace_of_the_clock_today_s_at_that_o
     assert unpacking("RTX-4090", 1.0) < 0.75 * unpacking("A100-SXM4-80GB", 1.0)  # more clocks, half of the bandwidth
     assert unpacking("RTX-4090", 0.0) > 1.5 * unpacking("A100-SXM4-80GB", 0.0)
     assert unpacking("A100-SXM4-80GB", 1.0) > 2.0 * unpacking("A100-SXM4-80GB", 0.0)
+    assert unpacking("TPU-v5e", 1.0) == unpacking("TPU-v5e", 0.0)  # its clocks are unknown, not none
 
 
 def test_adapters_beside_the_matrices_cost_traffic_unless_kernels_fuse_them():
