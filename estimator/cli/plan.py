@@ -185,5 +185,7 @@ def _nothing(document: PlanDocument | SolveDocument, *, said: bool = False) -> i
 
 
 def _hints(hints: Sequence[str]) -> None:
+    from estimator.cli.plan_tables import flagged
+
     for hint in hints:
-        note(f"  {hint}")
+        note(f"  {flagged(hint)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from estimator.cli.numbers import UNKNOWN, age, count, figure, hours, span, usd
@@ -77,7 +78,7 @@ def plan_text(document: Row, how: str, here: Settings, *, explain: bool) -> str:
     else:
         parts.append(f"No plan satisfies the request; binding: {document['binding'] or 'unknown'}.")
         parts.append(_closest(document["closest"]))
-        parts.append(_bullets("What would help", document["hints"]))
+        parts.append(_bullets("What would help", [flagged(hint) for hint in document["hints"]]))
     parts.append(_bullets("What more would buy", document["tradeoffs"]))
     parts.append(_policies(document))
     parts.append(remarks(document, plans))
@@ -150,7 +151,7 @@ def estimate_text(document: Row, how: str, here: Settings, *, explain: bool) -> 
     parts.append(_bullets("Not possible", [f"{name}: {reason}" for name, reason in document["rejected"].items()]))
     for name, nearest in document["closest"].items():
         parts.append(f"{printable(name)}, {_closest(nearest)}")
-    parts.append(_bullets("What would help", document["hints"]))
+    parts.append(_bullets("What would help", [flagged(hint) for hint in document["hints"]]))
     parts.append(remarks(document, entries))
     return "\n\n".join(part for part in parts if part)
 
@@ -261,6 +262,23 @@ def remarks(document: Row, entries: list[Any]) -> str:
 def _ranks(ranks: list[str]) -> str:
     shown = ", ".join(ranks[:8])
     return f"plan {shown}" if len(ranks) == 1 else f"plans {shown}" + (", ..." if len(ranks) > 8 else "")
+
+
+_LIMIT = re.compile(r"constraints\.(?!quotas)(\w+): ([^\s,;:]+)")
+_SINGULAR = ("gpus", "clouds", "regions", "zones", "instance_types", "markets")
+
+
+def flagged(hint: str) -> str:
+    """The hint with the flag that follows it, where it says what a limit should be.
+
+    >>> flagged("constraints.budget: 1.56 would do: the cheapest plan costs $1.55")
+    'constraints.budget: 1.56 would do: the cheapest plan costs $1.55 (--budget 1.56)'
+    """
+    found = _LIMIT.search(hint)
+    if found is None:
+        return hint
+    name = found[1].removesuffix("s") if found[1] in _SINGULAR else found[1]
+    return f"{hint} (--{name.replace('_', '-')} {found[2]})"
 
 
 def _bullets(title: str, lines: list[str]) -> str:

@@ -69,7 +69,7 @@ def estimate(
     job = job_of(workload)
     asked = tuple(gpus if gpus is not None else workload.constraints.gpus or ())
     if not asked and not workload.own:
-        raise WorkloadError("say on which GPUs, for example H100:8 (--gpu H100:8)", field="constraints.gpus")
+        raise WorkloadError("say on which GPUs, for example H100:8", field="constraints.gpus")
     market = market_of(workload, offers, moment)
     limits = workload.constraints
     if limits.markets is None:

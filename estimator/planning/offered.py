@@ -128,6 +128,8 @@ NAMED = 4  # values that a hint names
 
 def _instead(table: OfferTable, tests: Sequence[tuple[str, Mask]], last: str, constraints: Constraints) -> str:
     """Which values of the filter `last` the other filters leave, those named alike first, then the cheapest."""
+    if last == "max-gpus":
+        return f"constraints.max_gpus: {float(np.nanmin(table.gpus_per_node)):g} is the least that a machine has"
     if last not in ASKED:
         return ""
     field, column = ASKED[last]
@@ -141,8 +143,7 @@ def _instead(table: OfferTable, tests: Sequence[tuple[str, Mask]], last: str, co
     if not shown:
         return ""
     more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
-    flag = column.replace("_", "-")
-    return f"constraints.{field}: the other limits leave {', '.join(shown)}{more} (--{flag} {shown[0]})"
+    return f"constraints.{field}: {', '.join(shown)}{more} are what the other limits leave"
 
 
 def quota_gpus(table: OfferTable, quotas: Sequence[Quota]) -> NDArray[np.float64]:

@@ -217,7 +217,7 @@ def _within_limits(ways: Ways, limits: Constraints) -> tuple[Mask, Counter[str],
         if not (keep & passes).any():
             hint = words.format(float(figure[keep].min()))
             if chance is None or limits.confidence is None:
-                hint += f" ({enough(reason, float(figure[keep].min()))})"
+                hint = f"{enough(reason, float(figure[keep].min()))} would do: {hint}"
             else:
                 hint += f"; the best chance is {float(chance[keep].max()):.0%} where {limits.confidence:.0%} is asked"
             return keep, dropped, reason, hint + ("" if keep.all() else " within the other limits")
@@ -226,15 +226,16 @@ def _within_limits(ways: Ways, limits: Constraints) -> tuple[Mask, Counter[str],
 
 
 def enough(reason: str, least: float) -> str:
-    """The flag with the smallest round limit that leaves a plan.
+    """The smallest round limit that leaves a plan.
 
     >>> enough(BUDGET, 1.551), enough(DEADLINE, 0.19), enough(DEADLINE, 30.2)
-    ('--budget 1.56', '--deadline 12m', '--deadline 31h')
+    ('constraints.budget: 1.56', 'constraints.deadline: 12m', 'constraints.deadline: 31h')
     """
     if reason == DEADLINE:
-        return f"--deadline {ceil(least * 60.0)}m" if least < 2.0 else f"--deadline {ceil(least)}h"
-    dollars = f"{ceil(least * 100.0) / 100.0:.2f}" if least < 100.0 else f"{ceil(least)}"
-    return f"--{'budget' if reason == BUDGET else 'max-usd-per-hour'} {dollars}"
+        value = f"{ceil(least * 60.0)}m" if least < 2.0 else f"{ceil(least)}h"
+    else:
+        value = f"{ceil(least * 100.0) / 100.0:.2f}" if least < 100.0 else f"{ceil(least)}"
+    return f"constraints.{reason.replace('-', '_')}: {value}"
 
 
 REASONS = ("memory", INTERRUPTIONS, HOURLY, DEADLINE, BUDGET)
@@ -284,7 +285,7 @@ def _accelerator_hints(workload: Workload, gpus: GpuFilter) -> list[str]:
     return [ANY_ACCELERATOR.format(", ".join(others))]
 
 
-ANY_ACCELERATOR = "constraints.accelerators: any (--accelerators any) plans {} too"
+ANY_ACCELERATOR = "constraints.accelerators: any plans {} too"
 
 
 def _rented_hints(market: OfferTable, gpus: GpuFilter) -> list[str]:

@@ -28,7 +28,7 @@ def apart(ways: Ways, row: int, asked: Sequence[str]) -> list[str]:
         if fewest < ways.nodes[row]:
             return [
                 f"{text} counts the GPUs of the whole job; the best plan has them in {ways.nodes[row]:.0f} machines: "
-                f"max_nodes: {fewest} (--max-nodes {fewest}) keeps to {fewest}"
+                f"constraints.max_nodes: {fewest} keeps to {fewest}"
             ]
     return []
 

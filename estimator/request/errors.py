@@ -122,9 +122,10 @@ def explained(model: type[BaseModel], detail: ErrorDetails) -> WorkloadError:
     if kind == "extra_forbidden":
         return _unknown_key(model, location)
     if kind == "refused":
-        return WorkloadError(
-            str(context.get("reason")), field=field, value=detail["input"], nearest=context.get("nearest", ())
-        )
+        value = detail["input"]
+        if "field" in context and isinstance(value, Mapping):
+            value = value.get(context["field"])
+        return WorkloadError(str(context.get("reason")), field=field, value=value, nearest=context.get("nearest", ()))
     if kind == "missing":
         return WorkloadError("is needed and missing", field=field)
     nearest: list[str] = []

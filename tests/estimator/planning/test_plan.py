@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from benchmarks_db.errors import PricesUnavailable, UnknownName, WorkloadError
 from estimator import Workload, estimate, plan
-from estimator.cli.plan_tables import recommendation
+from estimator.cli.plan_tables import flagged, recommendation
 from estimator.documents import PlanDocument
 from estimator.planning.fronts import pareto_front
 from pricing.market import Market
@@ -433,10 +433,11 @@ def test_where_no_plan_surely_fits_that_is_said() -> None:
 @pytest.mark.parametrize(
     ("limits", "words"),
     [
-        ({"clouds": ["gcp"], "regions": ["us-east-1"]}, "constraints.regions: the other limits leave us-east1"),
-        ({"clouds": ["azure"], "gpus": ["L4"]}, "constraints.gpus: the other limits leave"),
-        ({"clouds": ["lambdalabs"]}, "constraints.clouds: the other limits leave aws"),
-        ({"markets": ["reserved"]}, "(--market spot)"),
+        ({"clouds": ["gcp"], "regions": ["us-east-1"]}, "constraints.regions: us-east1, "),
+        ({"clouds": ["azure"], "gpus": ["L4"]}, "constraints.gpus: "),
+        ({"clouds": ["lambdalabs"]}, "constraints.clouds: aws, "),
+        ({"markets": ["reserved"]}, "constraints.markets: spot, "),
+        ({"max_gpus": 0.01}, "is the least that a machine has"),
     ],
 )
 def test_filters_that_leave_nothing_name_what_the_others_leave(limits: dict[str, Any], words: str) -> None:
@@ -444,8 +445,13 @@ def test_filters_that_leave_nothing_name_what_the_others_leave(limits: dict[str,
     assert document.plans == []
     [hint] = [hint for hint in document.hints if words in hint]
     key = hint.partition(":")[0].removeprefix("constraints.")
-    value = hint.rpartition(" ")[2].rstrip(")")
-    assert planned(constraints=limits | {key: [value]}).binding in (None, *(reason for reason in ("memory",)))
+    value = hint.partition(": ")[2].partition(" " if key == "max_gpus" else ",")[0]
+    if key == "max_gpus":
+        assert float(value) <= 1
+        assert f"(--max-gpus {value})" in flagged(hint)
+        return
+    assert planned(constraints=limits | {key: [value]}).plans
+    assert f" (--{key.removesuffix('s')} {value})" in flagged(hint)
 
 
 @pytest.mark.parametrize("key", ["budget", "deadline", "max_usd_per_hour"])
@@ -453,6 +459,6 @@ def test_a_limit_that_is_too_tight_comes_with_one_that_is_not(key: str) -> None:
     document = planned(constraints={key: 0.001})
     assert document.plans == []
     [hint] = document.hints
-    flag, _, value = hint[hint.index("(--") + 3 : -1].partition(" ")
-    assert flag.replace("-", "_") == key
+    value = hint.removeprefix(f"constraints.{key}: ").partition(" ")[0]
     assert planned(constraints={key: value}).plans
+    assert flagged(hint).endswith(f"(--{key.replace('_', '-')} {value})")
