@@ -22,7 +22,7 @@ from estimator.planning.explain import explained
 from estimator.planning.formats import every_format, formats_of
 from estimator.planning.offered import GpuFilter, gpu_filter, offered
 from estimator.planning.own_measurements import with_stated
-from estimator.planning.planner import ANY_ACCELERATOR, market_of, quota_hint
+from estimator.planning.planner import ANY_ACCELERATOR, market_of, moment_of, quota_hint
 from estimator.planning.present import echo, entry_of
 from estimator.planning.repair import way_out
 from estimator.planning.step_times import StepTimes
@@ -44,7 +44,7 @@ GPUS_PER_NODE = 8
 def estimate(
     workload: Workload | Mapping[str, Any],
     *,
-    gpus: Sequence[str] | None = None,
+    gpus: str | Sequence[str] | None = None,
     offers: OfferTable | None = None,
     now: datetime | None = None,
     measured: Measured = (),
@@ -61,8 +61,8 @@ def estimate(
 
     Raises WorkloadError when no hardware is named, TypeError for what is no request (see `Workload.of`).
     """
-    workload = Workload.of(workload)
-    moment = now or datetime.now(UTC)
+    workload, moment = Workload.of(workload), moment_of(now)
+    gpus = [gpus] if isinstance(gpus, str) else gpus
     if formats_of(workload):
         same = partial(estimate, gpus=gpus, offers=offers, now=moment, measured=measured, told=told, history=history)
         return every_format(workload, partial(same, step_times=step_times))

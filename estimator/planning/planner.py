@@ -88,8 +88,7 @@ def plan(
     >>> plan(Workload(model="llama3-8b", method="lora", tokens="50M")).plans[0].rank
     1
     """
-    workload = Workload.of(workload)
-    moment = now or datetime.now(UTC)
+    workload, moment = Workload.of(workload), moment_of(now)
     if formats_of(workload):
         same = partial(plan, offers=offers, now=moment, measured=measured, told=told, history=history)
         return best_formats(workload, partial(same, ways_from=ways_from, step_times=step_times))
@@ -161,11 +160,22 @@ def plan(
     )
 
 
+def moment_of(now: datetime | None) -> datetime:
+    """The moment that ages are counted to: the present unless given; UTC where it names no zone."""
+    if now is None:
+        return datetime.now(UTC)
+    if not isinstance(now, datetime):
+        raise TypeError(f"now is a datetime, such as datetime(2026, 9, 1, tzinfo=UTC), not {type(now).__name__}")
+    return now.replace(tzinfo=UTC) if now.tzinfo is None else now
+
+
 def market_of(workload: Workload, offers: OfferTable | None, now: datetime) -> OfferTable:
     """What can be rented (`offers`, else the shipped snapshot) as the user pays it, and own machines beside it.
 
     Raises PricesUnavailable when none of it has a usable price.
     """
+    if offers is not None and not isinstance(offers, OfferTable):
+        raise TypeError(f"offers is what pricing.offers.current_offers() gives, not {type(offers).__name__}")
     if offers is None:
         offers = current_offers(now=now, accelerators=workload.constraints.accelerators.value)
     if workload.negotiated:

@@ -247,6 +247,8 @@ class Workload(Strict):
 
         if isinstance(source, Path):
             return cls.model_validate(read_request(source))
+        if "\n" not in source and source.endswith((".yaml", ".yml", ".json")):
+            raise WorkloadError("is taken as YAML text", field=source, nearest=(f"Path({source!r})",))
         return cls.model_validate(read_text(source))
 
     @classmethod

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from estimator import estimate, plan
+from benchmarks_db.errors import WorkloadError
+from estimator import Workload, estimate, plan
 from estimator.documents import EstimateDocument
 from pricing.offers import current_offers
 
@@ -64,3 +65,16 @@ def test_what_does_not_fit_comes_with_the_account_of_what_lacks_least() -> None:
     )
     assert same.closest == near
     assert compared("H100:8").closest == {}
+
+
+def test_one_gpu_may_be_given_as_a_text_and_a_moment_without_its_zone_is_utc() -> None:
+    one = estimate(LORA, gpus="H100:8", offers=MARKET, now=datetime(2026, 9, 1))
+    assert one == compared("H100:8")
+    for wrong in ({"now": "2026-09-01"}, {"offers": []}):
+        with pytest.raises(TypeError, match=next(iter(wrong))):
+            estimate(LORA, gpus="H100:8", **wrong)  # type: ignore[arg-type]
+
+
+def test_a_path_that_is_given_as_text_is_told_from_a_request() -> None:
+    with pytest.raises(WorkloadError, match=r"did you mean Path\('run.yaml'\)"):
+        Workload.from_yaml("run.yaml")
