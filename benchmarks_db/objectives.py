@@ -43,6 +43,11 @@ class Objective:
         return (self.views + self.local_views * self.local_side**2) * self.tokens
 
     @property
+    def forward_area(self) -> float:
+        """Views that pass forward through the network or its averaged copy."""
+        return self.trained_area + self.teacher_views
+
+    @property
     def recipe(self) -> str:
         """What happens to an image, in words.
 

@@ -14,6 +14,7 @@ from importlib.resources import files
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks_db.objectives import objectives
 from estimator.job import Job
 from estimator.memory.recipe import recipe
 from estimator.request.run import Run
@@ -135,14 +136,20 @@ def staging(job: Job) -> Range:
 def evaluation_share(job: Job) -> Range:
     """Hours of evaluation per hour of training.
 
-    Stated as interval and size, a sample of evaluation costs its forward pass: 1 / (1 + backward ratio) of training.
+    Stated as interval and size, a sample of evaluation costs its forward pass: 1 / (1 + backward ratio) of training, of
+    one view where training passes several through the model.
     """
     run = job.workload.run
     if not run.evaluation:
         return NONE
     if run.evaluate is not None:
         forward = 1.0 / (1.0 + float(np.asarray(job.work.backward_ratio, float)))
-        trained = run.evaluate.every_steps * job.training.global_batch
+        if job.workload.objective is not None:
+            forward /= objectives()[job.workload.objective].forward_area
+        if run.evaluate.every_steps is not None:
+            trained = float(run.evaluate.every_steps * job.training.global_batch)
+        else:
+            trained = (run.evaluate.every_epochs or 1.0) * (job.training.samples_per_epoch or 1.0)
         return Range.stated(run.evaluate.samples * forward / trained)
     share = Range.stated(run.evaluation_share) if run.evaluation_share is not None else default("evaluation_share")
     low, typical, high = (s / (1.0 - s) for s in (share.low, share.typical, share.high))

@@ -73,6 +73,7 @@ def plan_text(document: Row, how: str, here: Settings, *, explain: bool) -> str:
         parts.append(as_table(plans, (*_PLAN_COLUMNS, *_converted(plans), *_chances(plans)), how, here).rstrip("\n"))
         if any(entry["pareto"] for entry in plans):
             parts.append("* nothing is both faster and cheaper (Pareto)")
+        parts.append(hours_line(plans[0], f"Hours of plan {plans[0]['rank']}"))
         if explain:
             parts.append(derivation(plans[0]))
     else:
@@ -146,6 +147,8 @@ def estimate_text(document: Row, how: str, here: Settings, *, explain: bool) -> 
         if len(entries) > 1:
             parts.append(_comparison(entries))
         parts.append(as_table(entries, (*_ESTIMATE_COLUMNS, *_converted(entries)), how, here).rstrip("\n"))
+        if len(entries) == 1:
+            parts.append(hours_line(entries[0], "Its hours"))
         if explain:
             parts += [derivation(entry) for entry in entries]
     parts.append(_bullets("Not possible", [f"{name}: {reason}" for name, reason in document["rejected"].items()]))
@@ -211,6 +214,27 @@ def recommendation(entry: Row, workload: Row) -> str:
         f"({hours(entry['hours']['p10'])} to {hours(entry['hours']['p90'])}){price}; {fits}{memory}, "
         f"bound by {entry['bound_by']}{limits}."
     )
+
+
+_START_UP = ("start_up", "provisioning", "image_pull", "warm_up", "staging")
+
+
+def hours_line(entry: Row, title: str) -> str:
+    """What the median hours of an entry are made of, the longest part first; parts below 0.05% are left out.
+
+    >>> hours_line({"hours": {"p50": 4.0}, "hours_parts": {"training": 3.9, "warm_up": 0.1}}, "Hours")
+    'Hours: training 3.9, start-up 0.1 (each can be stated or turned off: run in the request)'
+    """
+    parts = dict(entry["hours_parts"])
+    total = entry["hours"]["p50"]
+    started = sum(parts.pop(name, 0.0) for name in _START_UP)
+    if started:
+        parts["start-up"] = started
+    if "spread" in parts:
+        parts["late ends"] = parts.pop("spread")
+    shown = [(name, part) for name, part in parts.items() if part >= 5e-4 * total]
+    said = ", ".join(f"{name} {figure(part)}" for name, part in sorted(shown, key=lambda part: -part[1]))
+    return f"{title}: {said} (each can be stated or turned off: run in the request)" if len(shown) > 1 else ""
 
 
 def _comparison(entries: list[Any]) -> str:

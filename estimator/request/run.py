@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from estimator.request.fields import (
     MAX_HOURS,
@@ -84,8 +84,15 @@ class SpotPolicy(StrEnum):
 class Evaluation(Strict):
     """How often the model is evaluated, and on how much."""
 
-    every_steps: Annotated[int, whole(1, 10**9)]
+    every_steps: Annotated[int, whole(1, 10**9)] | None = None
+    every_epochs: Figure | None = None  # instead of steps; 1: after each pass over the data
     samples: Figure
+
+    @model_validator(mode="after")
+    def _one_interval(self) -> Self:
+        if (self.every_steps is None) == (self.every_epochs is None):
+            raise refused("say how often: every_steps or every_epochs, one of the two", ("every_epochs", "every_steps"))
+        return self
 
 
 class Run(Strict):

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks_db.errors import WorkloadError
 from estimator import Workload, plan
 from estimator.documents import PlanDocument
 from estimator.risk.renewal import best_interval, expected_hours, expected_interruptions, young_interval
@@ -143,6 +144,21 @@ def test_evaluation_may_be_stated_as_interval_and_size() -> None:
     best = planned(run=run, constraints={"markets": ["on-demand"]}).plans[0]
     # 6,400 forward passes for every 6,400 samples trained; a LoRA step is about half forward
     assert 0.3 < best.hours_parts["evaluation"] / best.hours_parts["training"] < 0.6
+
+
+def test_an_evaluation_after_every_pass_is_one_every_so_many_steps() -> None:
+    run = {"evaluate": {"every_epochs": 1, "samples": 6400}}
+    passes, steps = (
+        planned(run=run, tokens="26.2144M", epochs=3, constraints={"markets": ["on-demand"]}).plans[0]
+        for run in (run, {"evaluate": {"every_steps": 200, "samples": 6400}})
+    )
+    assert passes.hours_parts["evaluation"] == pytest.approx(steps.hours_parts["evaluation"], rel=1e-3)
+
+
+@pytest.mark.parametrize("how", [{"samples": 5}, {"samples": 5, "every_steps": 3, "every_epochs": 1}])
+def test_how_often_to_evaluate_is_said_once(how: dict[str, float]) -> None:
+    with pytest.raises(WorkloadError, match="say how often"):
+        planned(run={"evaluate": how})
 
 
 def test_tax_fees_and_failed_attempts_are_lines_of_the_bill() -> None:
