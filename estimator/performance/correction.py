@@ -128,13 +128,13 @@ def correct(
     if base is not None:
         codes = base.left.code(features)
         shift = base.offsets.shift(codes)
-        kind = kinds(features, base.evidence)
+        kind = kinds(codes, base.evidence)
         known = np.flatnonzero(codes[:, NAMES.index("lab")] >= 0)
         if len(known):  # elsewhere the weight of another laboratory lets the neighbours fade to nothing
             shift[known] += neighbourhood(features.pick(known), base.left, likeness).shift
     classes = model_class(features, family, base.series if base else [])
     if base is not None:
-        half = widened(novelty(features, base.evidence, classes, kind, widths), loose)
+        half = widened(novelty(codes, classes, kind, widths), loose)
     else:
         half = half_widths(classes, kind, widths, loose)
     if own is not None and len(own[1]):

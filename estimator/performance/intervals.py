@@ -38,13 +38,13 @@ class Widths:
     centre: dict[str, dict[str, float]]  # class -> kind -> median residual, for the record
 
 
-def kinds(features: Features, evidence: Evidence) -> NDArray[np.int64]:
-    """Kind of evidence of m rows, codes into `KINDS`, shape (m,): the widest of those that apply.
+def kinds(coded: NDArray[np.int16], evidence: Evidence) -> NDArray[np.int64]:
+    """Kind of evidence of m rows (coded by `evidence`), codes into `KINDS`, shape (m,): the widest of those that apply.
 
     Group: the same lab measured the same model on the same GPU. Lab: the lab is known, this pair is not. Unseen model,
     GPU or lab: never measured at all (a kind of kinds: a known lab's unseen model on an unseen GPU is `unseen-gpu`).
     """
-    codes = evidence.code(features).astype(np.int64)
+    codes = coded.astype(np.int64)
     lab, model, gpu = codes[:, _LAB], codes[:, _MODEL], codes[:, _GPU]
     span_model, span_gpu = len(evidence.vocabulary["model"]) + 1, len(evidence.vocabulary["gpu"]) + 1
     known = evidence.codes.astype(np.int64)
@@ -56,13 +56,11 @@ def kinds(features: Features, evidence: Evidence) -> NDArray[np.int64]:
     return np.where(lab < 0, KINDS.index(EvidenceKind.UNSEEN_LAB), found)
 
 
-def novelty(
-    features: Features, evidence: Evidence, classes: NDArray[np.str_], kind: NDArray[np.int64], widths: Widths
-) -> Floats:
-    """Half-width in log units, shape (m,), where more than one thing is new: a GPU or model that nobody measured widens
-    an interval of `unseen-lab` (and such a model one of `unseen-gpu`) by what it adds alone, in quadrature.
+def novelty(codes: NDArray[np.int16], classes: NDArray[np.str_], kind: NDArray[np.int64], widths: Widths) -> Floats:
+    """Half-width in log units, shape (m,), where more than one thing is new: a GPU or model nobody measured (by the
+    codes of the evidence) widens an interval of `unseen-lab` (and such a model one of `unseen-gpu`) by what it adds
+    alone, in quadrature.
     """
-    codes = evidence.code(features)
     half = half_widths(classes, kind, widths)
     known = half_widths(classes, np.full(len(kind), KINDS.index(EvidenceKind.LAB)), widths)
     square = half**2

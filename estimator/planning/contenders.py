@@ -138,16 +138,16 @@ class _Lived:
 
 def _settled(ways: Possible, limits: Constraints) -> tuple[NDArray[np.object_], Mask]:
     """The first reason that rejects each way as far as the bounds tell, and the ways of which they cannot."""
-    plain, sure = ways.plain, limits.confidence
+    plain, upper, sure = ways.plain, bounds.Upper(ways.plain), limits.confidence
     ranks = bounds.ranks_of(0.5) if sure is None else bounds.ranks_of_share(sure)
-    verdicts = [(INTERRUPTIONS, *bounds.keep(plain, HOPELESS * undisturbed_late(plain), bounds.ranks_of(0.9)))]
+    verdicts = [(INTERRUPTIONS, *upper.keep(HOPELESS * undisturbed_late(plain), bounds.ranks_of(0.9)))]
     if limits.max_usd_per_hour is not None:
         cheap = within(ways.usd_per_hour, limits.max_usd_per_hour)
         verdicts.append((HOURLY, cheap, ~cheap))
     if limits.deadline is not None:
-        verdicts.append((DEADLINE, *bounds.keep(plain, limits.deadline, ranks)))
+        verdicts.append((DEADLINE, *upper.keep(limits.deadline, ranks)))
     if limits.budget is not None:
-        verdicts.append((BUDGET, *bounds.keep(plain, limits.budget, ranks, dollars=True, unseen=sure is not None)))
+        verdicts.append((BUDGET, *upper.keep(limits.budget, ranks, dollars=True, unseen=sure is not None)))
     reason = np.full(len(ways), BEATEN, dtype=object)
     unsettled = np.zeros(len(ways), dtype=bool)
     for name, surely, surely_not in verdicts:

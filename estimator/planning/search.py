@@ -94,10 +94,14 @@ def _best(candidates: Candidates, steps: StepTime) -> Ints:
     group = row * 2 + unsure
     fastest = np.full(int(group.max(initial=-1)) + 1, np.inf)
     np.minimum.at(fastest, group, total)
+    sure = np.zeros(int(row.max(initial=-1)) + 1, dtype=bool)  # rows where something surely fits
+    sure[row[~unsure]] = True
     slower = total > fastest[group] * AS_FAST
+    fit = np.flatnonzero(~slower & ~(unsure & sure[row]))
     split = np.asarray(layout.tensor * layout.pipeline * layout.context * layout.expert, float)
     simple = (split, np.asarray(layout.sharding), np.asarray(layout.recompute), np.asarray(layout.grad_accum, float))
-    order = np.lexsort((candidates.memory.used, total, *simple[::-1], slower, unsure, row))
+    keys = (candidates.memory.used, total, *simple[::-1], row)
+    order = fit[np.lexsort(tuple(key[fit] for key in keys))]
     first = np.ones(len(order), dtype=bool)
     first[1:] = np.diff(row[order]) > 0
     return order[first]

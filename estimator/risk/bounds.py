@@ -42,6 +42,7 @@ from estimator.risk.renewal import SMALL
 from estimator.risk.simulate import HOPELESS, Paths, halton_paths, log_normal, normal_at
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Ranks = tuple[int, int]
 
@@ -77,28 +78,58 @@ def least(plain: Plain, rank: int, *, unseen: bool = False) -> tuple[Floats, Flo
 def keep(
     plain: Plain, limit: Floats | float, ranks: Ranks, *, dollars: bool = False, unseen: bool = False
 ) -> tuple[Mask, Mask]:
-    """(surely, surely not): whether the path of a rank stays within `limit` hours (or dollars); shape (n,) each. The
-    median of the dollars is that of prices as they were seen, a chance to keep a budget counts what moved `unseen`.
+    """`Upper.keep` for one limit alone."""
+    return Upper(plain).keep(limit, ranks, dollars=dollars, unseen=unseen)
 
-    Surely where upper bounds show that the path of the second rank does: one for all paths but the worst, then one for
-    each path. Surely not where a lower bound shows that the path of the first does not, or where too many of the
-    `WORST` paths, lived through, do not.
-    """
-    limit = np.broadcast_to(np.asarray(limit, float), plain.training.shape)
-    surely_not = least(plain, ranks[0], unseen=unseen)[int(dollars)] > limit
-    surely = np.zeros(len(limit), dtype=bool)
-    for draw, enough in ((_ceilings(ranks[1]), 1), (halton_paths(PATHS), ranks[1] + 1)):
+
+class Upper:
+    """Upper bounds of n ways, for several limits; those of each path are worked out for the ways that need them."""
+
+    def __init__(self, plain: Plain) -> None:
+        self._plain = plain
+        self._known = np.zeros(len(plain.training), dtype=bool)
+        self._most = np.empty((PATHS, 0))
+        self._place = np.zeros(len(plain.training), dtype=np.int64)  # column of `_most`
+
+    def keep(
+        self, limit: Floats | float, ranks: Ranks, *, dollars: bool = False, unseen: bool = False
+    ) -> tuple[Mask, Mask]:
+        """(surely, surely not): whether the path of a rank stays within `limit` hours (or dollars); shape (n,) each.
+
+        The median of the dollars is that of prices as they were seen, a chance to keep a budget counts what moved
+        `unseen`. Surely where upper bounds show that the path of the second rank does: one for all paths but the worst,
+        then one for each path. Surely not where a lower bound shows that the path of the first does not, or where too
+        many of the `WORST` paths, lived through, do not.
+        """
+        plain = self._plain
+        limit = np.broadcast_to(np.asarray(limit, float), plain.training.shape)
+        surely_not = least(plain, ranks[0], unseen=unseen)[int(dollars)] > limit
+        surely = np.zeros(len(limit), dtype=bool)
+
+        def within(rows: Ints, most: Floats, price: Floats) -> NDArray[np.int64]:
+            figures = _dollars(plain.select(rows), most, price, unseen) if dollars else most
+            return np.asarray((figures * (1.0 + ROUNDING) <= limit[rows]).sum(axis=0))
+
+        rows, worst = np.flatnonzero(~surely_not), _ceilings(ranks[1])
+        if len(rows):
+            surely[rows] = within(rows, _most(plain.select(rows), worst), worst.price) >= 1
         rows = np.flatnonzero(~surely & ~surely_not)
-        for some in np.array_split(rows, len(rows) * len(draw.speed) // AT_ONCE + 1):
-            asked = plain.select(some)
-            most = _most(asked, draw)
-            figures = _dollars(asked, most, draw.price, unseen) if dollars else most
-            surely[some] = (figures * (1.0 + ROUNDING) <= limit[some]).sum(axis=0) >= enough
-    rows = np.flatnonzero(~surely & ~surely_not)
-    if len(rows) and not dollars and PATHS - ranks[0] < WORST:
-        beyond = hours_on(plain.select(rows), _worst()) > limit[rows] * (1.0 + ROUNDING)
-        surely_not[rows] = beyond.sum(axis=0) >= PATHS - ranks[0]
-    return surely, surely_not
+        for some in np.array_split(rows, len(rows) * PATHS // AT_ONCE + 1):
+            surely[some] = within(some, self._on_paths(some), halton_paths(PATHS).price) > ranks[1]
+        rows = np.flatnonzero(~surely & ~surely_not)
+        if len(rows) and not dollars and PATHS - ranks[0] < WORST:
+            beyond = hours_on(plain.select(rows), _worst()) > limit[rows] * (1.0 + ROUNDING)
+            surely_not[rows] = beyond.sum(axis=0) >= PATHS - ranks[0]
+        return surely, surely_not
+
+    def _on_paths(self, rows: Ints) -> Floats:
+        """Hours that these ways take at most on each path; shape (PATHS, rows)."""
+        new = rows[~self._known[rows]]
+        if len(new):
+            self._place[new] = self._most.shape[1] + np.arange(len(new))
+            self._most = np.concatenate([self._most, _most(self._plain.select(new), halton_paths(PATHS))], axis=1)
+            self._known[new] = True
+        return np.take(self._most, self._place[rows], axis=1)
 
 
 @lru_cache(maxsize=64)
@@ -157,16 +188,27 @@ def _most(plain: Plain, draw: Paths) -> Floats:
     _, shortest = _calm(plain, halton_paths(PATHS).speed.min(), halton_paths(PATHS).wait.min())
     wait = log_normal(hazards.wait.low, hazards.wait.typical, hazards.wait.high, draw.wait)
     repair = log_normal(hazards.repair.low, hazards.repair.typical, hazards.repair.high, draw.wait)
-    down = np.maximum(np.where(share > 0.0, start + wait, 0.0), repair)
+    down = np.maximum(start + wait if (share > 0.0).all() else np.where(share > 0.0, start + wait, 0.0), repair)
     interval = np.maximum(plain.interval, SMALL)
     several = np.maximum(shortest / interval, 1.5)
     length = np.where(shortest >= 1.5 * interval, interval * several / (several - 0.5), 1.5 * interval) + plain.write
     length = np.minimum(length, work.max(axis=0) + plain.write)
-    segments = np.maximum(work / interval + 0.5, 1.0)
-    drawn = np.minimum(log_normal(hazards.low, hazards.typical, hazards.high, draw.hazard), hazards.high)
-    risk = np.clip(np.maximum(drawn, hazards.low) * length, SMALL, HOPELESS)  # as `lost_hours` counts it
+    segments = work / interval
+    segments += 0.5
+    np.maximum(segments, 1.0, out=segments)
+    low, high = hazards.low * length, hazards.high * length
+    risk = np.clip(  # as `lost_hours` counts it
+        log_normal(low, hazards.typical * length, high, draw.hazard),
+        np.maximum(low, SMALL),
+        np.clip(high, SMALL, HOPELESS),
+    )
     z = np.maximum(normal_at(draw.lost), 0.0)
     unlucky = (1.0 + z * z / 4.0) ** 3
-    lost = np.expm1(risk) * (1.0 / risk + segments) * ((length / 2.0 + down) * unlucky)
-    ever = risk * segments > (1.0 - draw.lost) * (1.0 - ROUNDING)
-    return np.asarray(start + work + segments * plain.write + np.where(ever, lost, 0.0), float)
+    lost = np.expm1(risk)
+    lost *= 1.0 / risk + segments
+    lost *= length / 2.0 + down
+    lost *= unlucky
+    risk *= segments
+    lost *= risk > (1.0 - draw.lost) * (1.0 - ROUNDING)  # nothing is lost on paths lucky enough
+    segments *= plain.write
+    return np.asarray(start + work + segments + lost, float)

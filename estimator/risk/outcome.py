@@ -357,9 +357,9 @@ def _quantiles(values: Floats) -> Floats:
     place = np.array([0.1, 0.5, 0.9]) * (len(values) - 1)
     below = np.floor(place).astype(np.int64)
     above = np.minimum(below + 1, len(values) - 1)
-    ordered = np.partition(values.T, np.union1d(below, above), axis=1)  # the few that are needed in their places
-    part = place - below
-    return np.asarray((ordered[:, below] * (1.0 - part) + ordered[:, above] * part).T, float)
+    ordered = np.sort(values, axis=0)  # all of it: vectorised, and faster than a partition at five places
+    part = (place - below)[:, None]
+    return np.asarray(ordered[below] * (1.0 - part) + ordered[above] * part, float)
 
 
 def _share_within(values: Floats, limit: float | None) -> Floats:
