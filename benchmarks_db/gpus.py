@@ -161,4 +161,18 @@ def card_test(text: str) -> Callable[[str | None, float | None], bool]:
         return lambda name, _: fnmatchcase((name or "").casefold(), pattern)
     match = resolve_gpu(text)
     names = {match.gpu.name, *match.alternatives, text.strip()}
-    return lambda name, count: name in names and match.count in (None, count)
+
+    def named(name: str | None) -> bool:
+        return name in names or (name is not None and name not in gpus() and not names.isdisjoint(cards_named(name)))
+
+    return lambda name, count: match.count in (None, count) and named(name)
+
+
+@cache
+def cards_named(text: str) -> frozenset[str]:
+    """The cards that a text may mean, by canonical names: sources write `A100-80GB`; empty where nobody knows it."""
+    try:
+        match = resolve_gpu(text)
+    except WorkloadError:
+        return frozenset()
+    return frozenset({match.gpu.name, *match.alternatives})

@@ -66,6 +66,7 @@ def _measured(wanted: dict[str, str]) -> list[dict[str, Any]]:
     import numpy as np
 
     from benchmarks_db.errors import UnknownName
+    from benchmarks_db.gpus import cards_named, resolve_gpu
     from benchmarks_db.measurements import load
 
     table = load()
@@ -74,6 +75,11 @@ def _measured(wanted: dict[str, str]) -> list[dict[str, Any]]:
         codes, vocabulary = table.codes(key)
         text = pattern.strip().casefold()
         names = [str(word).casefold() for word in vocabulary]
+        if key == "gpu" and not any(sign in text for sign in "*?["):
+            resolve_gpu(pattern, field="--gpu")  # refuses what is no GPU
+            cards = cards_named(pattern)
+            keep &= np.isin(codes, [i for i, word in enumerate(vocabulary) if cards & cards_named(str(word))])
+            continue
         hits = [i for i, name in enumerate(names) if name == text or fnmatchcase(name, text)]
         hits = hits or [i for i, name in enumerate(names) if text and text in name]
         if not hits:

@@ -202,7 +202,7 @@ def recommendation(entry: Row, workload: Row) -> str:
     memory = "" if fits.endswith("unknown") else f" ({figure(used)} of {figure(capacity)} GiB a GPU{sure})"
     risk = entry["risk"]
     held = [
-        f"{words} in {_percent(risk[key])}"
+        f"{words} in {'over 99%' if risk[key] > 0.99 else _percent(risk[key])}"
         for key, words in (("probability_deadline", "in time"), ("probability_budget", "within the budget"))
         if risk[key] is not None
     ]

@@ -54,10 +54,10 @@ def _mapping(loader: Any, node: yaml.MappingNode) -> dict[object, object]:
 _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 
-def read_text(text: str, *, name: str = "the request") -> dict[str, Any]:
+def read_text(text: str, *, name: str = "the request", field: str = "request") -> dict[str, Any]:
     """The mapping that YAML or JSON `text` holds; refuses anything else with line and column."""
     if len(text) > MAX_BYTES:
-        raise WorkloadError(f"{name} is larger than {MAX_BYTES // 2**20} MiB", field="request")
+        raise WorkloadError(f"{name} is larger than {MAX_BYTES // 2**20} MiB", field=field)
     loader = None
     try:
         loader = _Loader(text)
@@ -66,21 +66,23 @@ def read_text(text: str, *, name: str = "the request") -> dict[str, Any]:
         mark = error.problem_mark or error.context_mark
         where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         raise WorkloadError(
-            f"{name} is not readable YAML{where}: {error.problem or error.context}", field="request"
+            f"{name} is not readable YAML{where}: {error.problem or error.context}", field=field
         ) from None
     except yaml.YAMLError as error:
         reason = " ".join(str(error).split())
-        raise WorkloadError(f"{name} is not readable YAML: {reason}", field="request") from None
+        raise WorkloadError(f"{name} is not readable YAML: {reason}", field=field) from None
     except RecursionError:
-        raise WorkloadError(f"{name} is nested too deeply", field="request") from None
+        raise WorkloadError(f"{name} is nested too deeply", field=field) from None
     finally:
         if loader is not None:
             loader.dispose()
     if value is None:
-        raise WorkloadError(f"{name} is empty; it needs at least a model", field="model")
+        raise WorkloadError(
+            f"{name} is empty; it needs at least a model", field="model" if field == "request" else field
+        )
     if not isinstance(value, dict):
         kind = "a list" if isinstance(value, list) else "a text" if isinstance(value, str) else "a single value"
-        raise WorkloadError(f"{name} holds {kind}; a request is a mapping of keys to values", field="request")
+        raise WorkloadError(f"{name} holds {kind}; it must be a mapping of keys to values", field=field)
     return value
 
 
@@ -145,7 +147,7 @@ def with_hf_config(body: dict[str, Any], folder: Path) -> dict[str, Any]:
     path = folder / Path(named).expanduser()
     if path.is_dir():
         path = path / "config.json"
-    config = read_text(read_file(path, field="hf_config"), name=str(path))
+    config = read_text(read_file(path, field="hf_config"), name=str(path), field="hf_config")
     return {**body, "hf_config": config}
 
 

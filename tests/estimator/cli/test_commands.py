@@ -231,3 +231,19 @@ def test_a_misspelt_machine_names_the_nearest_machines(capsys: pytest.CaptureFix
     for words, near in ((["offers", "p5.48xlarg"], "p5.48xlarge"), (["offers", "H10O"], "H100")):
         assert run_here(words) == 2
         assert near in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_config_is_blamed_on_its_own_field(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for text in ("[1, 2]", "no json", "", "{"):
+        (tmp_path / "config.json").write_text(text, encoding="utf-8")
+        assert run_here(["plan", "--hf-config", str(tmp_path / "config.json"), "--tokens", "5M"]) == 2
+        assert capsys.readouterr().err.startswith("error: hf_config: ")
+
+
+def test_measurements_are_listed_by_any_name_of_their_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_here(["benchmarks", "list", "--gpu", "a100 80gb", "--format", "csv"]) == 0
+    cards = {row["gpu"] for row in csv.DictReader(io.StringIO(capsys.readouterr().out))}
+    assert {"A100-SXM4-80GB", "A100-80GB"} <= cards
+    assert not any("40GB" in card or "H100" in card for card in cards)
