@@ -81,7 +81,7 @@ def contenders(ways: Possible, limits: Constraints, options: Options) -> tuple[W
     lived.look(_on_demand_beside(ways, _shown(lived.figures, kept, cloud, options.top)))
     strict = limits.max_usd_per_hour is not None or limits.confidence is not None
     if not fine.any() or (strict and not kept.any()):  # what stands in the way is then a matter of all of them
-        return ways.through_chance(limits), Counter()
+        lived.look(np.ones(len(ways), dtype=bool))
     rows = np.flatnonzero(lived.looked_at)
     return ways.select(rows).lived(lived.outcome.select(rows)), Counter(reason[~lived.looked_at].tolist())
 
