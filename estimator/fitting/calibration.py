@@ -48,6 +48,7 @@ FREE: dict[str, tuple[Free, ...]] = {
         Free("single", 0.3, 0.5, 2.5),
         Free("tf32", 0.3, 0.5, 2.0),
         Free("grouped", 0.5, 0.01, 1.0),
+        Free("cache", 0.7, 0.01, 0.8),
         Free("traffic", 0.3, 0.3, 3.0),
         Free("fused", 0.3, 0.2, 1.2),
         Free("launch_us", 0.5, 0.5, 60.0),
@@ -67,7 +68,7 @@ PRIORS: dict[str, Constants] = {
     "classic": Constants(
         matmul=0.62, single=1.4, tf32=1.15, grouped=0.06, traffic=1.0, fused=0.7, vendor=1.0, launch_us=4.0,
         step_ms=4.0, plain=1.0, link=0.5, pcie=0.35, staged=0.17, nic=0.7, overlap=1.9, tuned=1.45, width=0.0, fill=0.0,
-        split=0.0, sync=0.04,
+        split=0.0, sync=0.025, cache=0.2, feed=0.15, power=0.5, contend=1.0,
     ),
 }  # fmt: skip
 """Where the fit of each family starts and what it is drawn to."""

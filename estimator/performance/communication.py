@@ -28,7 +28,7 @@ STAGED_EFA = 0.2
 class Traffic:
     """Seconds a step on the wire; arrays of shape (n,)."""
 
-    blocking: Seconds  # compute waits for it: tensor parallel, expert exchange
+    blocking: Seconds  # adds to compute: tensor parallel, expert exchange, collectives that contend with it
     hidden: Seconds  # runs beside compute: gradients, sharded weights, context parallel
 
 
@@ -51,7 +51,8 @@ def traffic(work: Work, hardware: Hardware, layout: Layout, stored_bytes: float 
     Context parallel: keys and values go round the ring, forward and twice backward.
     Data parallel: gradients once a step (ring all-reduce, 2 (d-1)/d x 4 bytes); FSDP: weights gathered forward and
     backward of every micro-batch and gradients scattered. A ring over nodes moves the bytes once through each node's
-    network, which the GPUs of the node share.
+    network, which the GPUs of the node share. Inside a node collectives run on the multiprocessors and the memory that
+    compute uses: the share `contend` of their time adds to it; network cards move what crosses nodes by themselves.
     """
     link, nic = rates(hardware, c)
     domain = np.where(np.asarray(hardware.domain_gpus) > 0, hardware.domain_gpus, hardware.gpus_per_node)
@@ -92,5 +93,7 @@ def traffic(work: Work, hardware: Hardware, layout: Layout, stored_bytes: float 
     frozen = (work.params - work.expert_params * (1.0 - 1.0 / e)) / cut * stored_bytes
     gathered = micros * (2.0 * frozen + 2.0 * (dense + routed)) * (ring - 1.0) / ring
     sharded = gathered * (1.0 / link + np.where(away, 1.0 / (nic * here), 0.0)) + micros * units * 3.0 * latency
-    data = np.where(ring > 1, np.where(np.asarray(layout.sharding) == Sharding.ZERO3, sharded, reduce), 0.0)
-    return Traffic(c.tensor * tensor + c.exchange * expert + c.send * sent, data + context)
+    full = np.asarray(layout.sharding) == Sharding.ZERO3
+    data = np.where(ring > 1, np.where(full, sharded, reduce), 0.0)
+    beside = c.contend * np.where(ring > 1, np.where(full, gathered, grads), 0.0) / link
+    return Traffic(c.tensor * tensor + c.exchange * expert + c.send * sent + beside, data - beside + context)

@@ -46,6 +46,9 @@ class Constants:
     fill: Value = 80.0  # tokens a micro-batch at which a 312 TFLOP/s GPU runs at half rate
     again: Value = 0.89  # forward passes that full recomputation adds
     memory: Value = 0.85  # streaming over datasheet bandwidth
+    cache: Value = 0.0  # memory traffic takes longer by (its bytes a clock and multiprocessor / usual)^cache
+    feed: Value = 0.0  # matrix work takes longer by (peak FLOPs a clock and multiprocessor / usual)^feed
+    power: Value = 1.0  # exponent of the share of the peak that a card holds at its power limit when never idle
     traffic: Value = 1.0  # elementwise traffic over the counted values
     fused: Value = 0.67  # the same where kernels are fused, over `traffic`
     vendor: Value = 1.1  # matrix rate of vendor libraries and compilers over `matmul`
@@ -63,6 +66,7 @@ class Constants:
     staged: Value = 0.16  # the same where every byte passes host memory (GeForce)
     nic: Value = 0.95  # network rate over line rate, InfiniBand
     overlap: Value = 3.0  # norm that joins busy time and gradient traffic: 1 no overlap, infinity all hidden
+    contend: Value = 0.0  # share of gradient and weight traffic inside a node that adds to compute
     latency_us: Value = 34.0  # a collective's fixed time
     exchange: Value = 0.32  # exposed share of the expert exchange
     tensor: Value = 0.75  # exposed share of tensor-parallel traffic
@@ -85,6 +89,9 @@ UNITS = {
     "latency_us": "microseconds a collective",
     "overlap": "exponent",
     "attention_fall": "exponent",
+    "cache": "exponent",
+    "feed": "exponent",
+    "power": "exponent",
     "again": "forward passes",
 }
 """Units of the constants that are no plain ratios."""

@@ -159,35 +159,37 @@ def conformal(
     """Half-widths from left-out residuals by kind (name -> residuals of all n rows, NaN where not left out).
 
     A class with few groups left out is drawn to all classes: the weight of `PRIOR_GROUPS` groups of the whole family.
-    A kind that says nothing of a class (none left out) takes the next nearer kind. Widths grow from nearer to farther:
-    a dip is levelled with what comes before it, weighted by groups. An own measurement is taken as `group`.
+    Nothing that is new makes a prediction surer: widths grow from `group` to `lab` (a dip is levelled between the two,
+    weighted by groups), and the other kinds are as wide as `lab` at least; which of a new model and a new GPU is the
+    worse differs between families. A series is one laboratory on one GPU: without them its models are as other counted
+    ones. A kind that left nothing out takes the next nearer one. An own measurement is taken as `group`.
     """
     table: dict[str, dict[str, float]] = {}
     centre: dict[str, dict[str, float]] = {}
     for name in sorted(set(classes.tolist())):
         row: dict[str, float] = {}
         mid: dict[str, float] = {}
-        blocks: list[tuple[float, float, list[str]]] = []  # (width, groups, kinds), growing
+        before = 0.0  # groups behind the width of the kind before
         for kind in KINDS[1:]:
             r = residuals[kind.value]
             there = np.isfinite(r)
-            mine = there & (classes == name)
+            apart = kind not in (EvidenceKind.UNSEEN_GPU, EvidenceKind.UNSEEN_LAB)
+            alike = (name,) if apart or name not in ("series", "counted") else ("series", "counted")
+            mine = there & np.isin(classes, alike)
             count = float(len(np.unique(groups[mine])))
             mid[kind.value] = round(weighted_quantile(r[mine], weights[mine], 0.5), 4) if count else 0.0
-            if not count:
-                blocks.append((blocks[-1][0] if blocks else 0.5, 1e-6, [kind.value]))
-                continue
-            every = weighted_quantile(np.abs(r[there]), weights[there], quantile)
-            own = weighted_quantile(np.abs(r[mine]), weights[mine], quantile)
-            share = count / (count + PRIOR_GROUPS)
-            width, members = share * own + (1.0 - share) * every, [kind.value]
-            while blocks and blocks[-1][0] > width:
-                before, earlier, names = blocks.pop()
-                width = (before * earlier + width * count) / (earlier + count)
-                count, members = earlier + count, names + members
-            blocks.append((width, count, members))
-        for width, _count, members in blocks:
-            row |= dict.fromkeys(members, round(width, 4))
+            nearer = row.get("lab", row.get("group", 0.5))
+            width = nearer
+            if there.any():
+                every = weighted_quantile(np.abs(r[there]), weights[there], quantile)
+                own = weighted_quantile(np.abs(r[mine]), weights[mine], quantile) if count else every
+                share = count / (count + PRIOR_GROUPS)
+                width = share * own + (1.0 - share) * every
+            if kind is EvidenceKind.LAB and width < nearer and before + count > 0.0:
+                width = row["group"] = (nearer * before + width * count) / (before + count)
+            row[kind.value] = max(width, nearer) if kind is not EvidenceKind.GROUP else width
+            before = count
+        row = {kind: round(width, 4) for kind, width in row.items()}
         row[EvidenceKind.OWN.value] = row[EvidenceKind.GROUP.value]
         table[name], centre[name] = row, mid
     return Widths(table, centre)

@@ -25,6 +25,13 @@ EXPERT_KERNELS = 0.3
 """Launches an expert, layer and forward pass on plain stacks: most group their experts, some loop over them."""
 Switch = float | NDArray[np.float64]
 
+USUAL_BYTES = 7.0
+"""Bytes of device memory a clock and multiprocessor (V100 7.4, RTX 3090 6.7, L4 2.5, A100 13), where `cache` changes
+nothing."""
+
+USUAL_FLOPS = 1024.0
+"""Dense FLOPs a clock and multiprocessor (V100 at 16 bit; RTX 3090 512, A100 2,048), where `feed` changes nothing."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
@@ -95,6 +102,14 @@ def stored_bytes(work: Work, run: Execution) -> float | Seconds:
     return run.value_bytes + run.quantised * linear_share(work) * (QUANTISED_BYTES - run.value_bytes)
 
 
+def _power(ratio: float | Seconds, exponent: Switch) -> float | Seconds:
+    """ratio^exponent, 1 where the ratio is unknown (NaN)."""
+    if isinstance(exponent, float) and exponent == 0.0:
+        return 1.0
+    known: Seconds = np.where(np.isfinite(ratio), ratio, 1.0)
+    return np.asarray(known**exponent)
+
+
 def device_time(work: Work, hardware: Hardware, layout: Layout, run: Execution, c: Constants) -> DeviceTime:
     """Time of the operator classes, seconds a step.
 
@@ -104,6 +119,8 @@ def device_time(work: Work, hardware: Hardware, layout: Layout, run: Execution, 
     Adapters that are modules of their own read, scale and add their inputs and outputs beside the frozen matrix. A
     4-bit base is unpacked in every pass: bytes over bandwidth, and before 2025-10 clocks of the multiprocessors, as
     the threads of a warp branched by the value of their weight.
+    Caches and the multiprocessors' own paths carry part of the traffic and feed the matrix units, and grow with
+    clock x multiprocessors, not with the memory's rate or the peak: `cache` and `feed` take the rates towards them.
     Host: kernels x launch time, whatever the batch; gathering sharded weights waits for the host layer by layer.
     """
     cut = layout.tensor * layout.pipeline
@@ -113,6 +130,8 @@ def device_time(work: Work, hardware: Hardware, layout: Layout, run: Execution, 
 
     peak = hardware.matmul_tflops * hardware.sustained
     speed = np.sqrt(peak / 312.0)
+    peak = peak * _power(hardware.sustained, c.power - 1.0)
+    peak = peak * _power(hardware.matmul_tflops * 1e3 / hardware.issue_ghz / USUAL_FLOPS, -c.feed)
     scale = format_scale(run, c)
     tokens = layout.micro_batch * work.tokens / layout.context
     hidden = np.asarray(work.hidden, float)
@@ -143,7 +162,8 @@ def device_time(work: Work, hardware: Hardware, layout: Layout, run: Execution, 
     half = np.where(np.asarray(run.value_bytes) < 4, work.half_factor, 1.0)
     half = half / np.where(run.tuned, c.tuned, 1.0)
     matmul = matmul * half
-    memory = moved * half / bandwidth + unpacking
+    paths = _power(hardware.memory_gbps / hardware.issue_ghz / USUAL_BYTES, c.cache)
+    memory = moved * half / bandwidth * paths + unpacking
     shards = np.where(np.asarray(layout.sharding) >= 1, layout.data, 1.0)
     optimizer = work.trainable_params * run.optimizer_bytes / (cut * shards) / bandwidth
 

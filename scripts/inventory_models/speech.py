@@ -18,8 +18,11 @@ UTTERANCE = 12.3
 """Mean seconds of LibriSpeech's training utterances (960 h / 281,241)."""
 UNFUSED = 11.0
 """Kernels that a cell of an LSTM takes on the meta device more than on a GPU, where its gates are one."""
-CLIP_FRAMES, CLIP_CHARACTERS = 566, 100
-"""Mean mel frames of an LJSpeech clip (units.csv), and characters (13,100 clips, 1.3 M characters)."""
+CLIP_FRAMES, CLIP_CHARACTERS = 850, 150
+"""Mel frames and characters that an LJSpeech clip takes in a batch, which is padded to its longest.
+
+Clips have 566 frames and 100 characters in the mean, which is what throughputs count (units.csv), and up to 870 frames
+(10.1 s); the longest of 48 or more comes near it. Characters in proportion."""
 
 
 def separable(wide: int, out: int, window: int, **how: Any) -> nn.Sequential:
@@ -287,11 +290,11 @@ def tasks() -> Iterator[Task]:
         EXAMPLES + "SpeechSynthesis/Tacotron2/waveglow", separate=True,
     )  # fmt: skip
     yield task(
-        "tacotron2", f"{CLIP_CHARACTERS} characters, {CLIP_FRAMES} mel frames", tacotron, tacotron_inputs,
+        "tacotron2", f"{CLIP_CHARACTERS} characters, {CLIP_FRAMES} mel frames, padded", tacotron, tacotron_inputs,
         EXAMPLES + "SpeechSynthesis/Tacotron2", "torchaudio", separate=True,
         steps=2 * STEP_KERNELS * CLIP_CHARACTERS - 2 * UNFUSED * CLIP_FRAMES,
     )  # fmt: skip
-    clip = f"{CLIP_CHARACTERS} characters, {CLIP_FRAMES} mel frames"
+    clip = f"{CLIP_CHARACTERS} characters, {CLIP_FRAMES} mel frames, padded"
     yield task(
         "fastpitch", clip, FastPitch, floats((CLIP_CHARACTERS, 384), (CLIP_FRAMES, 384)),
         EXAMPLES + "SpeechSynthesis/FastPitch",

@@ -157,6 +157,24 @@ def test_conformal_widths_hold_their_share_and_never_shrink_with_distance():
     assert half[1] == 0.5
 
 
+def test_a_series_is_as_other_counted_models_where_gpu_or_lab_is_new_and_a_class_left_whole_is_as_all():
+    rng = np.random.default_rng(0)
+    classes = np.repeat(["counted", "series", "tuned"], 1000)
+    spread = np.repeat([0.3, 0.1, 0.1], 1000)
+    residuals = {kind.value: rng.normal(0, 1, 3000) * spread for kind in KINDS[1:]}
+    for kind in ("unseen-gpu", "unseen-lab"):
+        residuals[kind] = residuals[kind] * 3.0
+    residuals["unseen-lab"][classes == "tuned"] = np.nan
+    table = conformal(residuals, classes, np.ones(3000), np.arange(3000).astype(str)).table
+    for kind in ("unseen-gpu", "unseen-lab"):
+        assert table["series"][kind] == table["counted"][kind]
+    assert table["series"]["lab"] < 0.5 * table["counted"]["lab"]
+    assert table["series"]["unseen-model"] < 0.5 * table["counted"]["unseen-model"]
+    assert table["tuned"]["unseen-lab"] == pytest.approx(table["counted"]["unseen-lab"], rel=0.05)
+    surer = conformal({**residuals, "unseen-gpu": residuals["unseen-gpu"] / 30}, classes, np.ones(3000), classes).table
+    assert surer["counted"]["unseen-gpu"] == surer["counted"]["lab"]
+
+
 def test_a_weighted_quantile_counts_weight_not_rows():
     assert weighted_quantile(np.array([1.0, 2.0, 3.0]), np.array([8.0, 1.0, 1.0]), 0.8) == 1.0
 

@@ -11,6 +11,7 @@ from estimator.architectures.transformer import work
 from estimator.hardware import Hardware, hardware_of
 from estimator.layouts import Layout
 from estimator.performance import BOUNDS, Execution, execution_of, step_time
+from estimator.performance.constants import Constants
 from estimator.precision import rate
 from estimator.terms import BoundBy, Method, Recompute, Sharding
 
@@ -193,3 +194,34 @@ def test_tuned_software_moves_values_faster_too():
     )
     assert np.all(tuned.memory < ordinary.memory)
     assert np.all(tuned.compute < ordinary.compute)
+
+
+def test_caches_serve_part_of_the_traffic_and_a_wider_core_is_fed_slower():
+    made, layout = work(resolve_model("gpt2-124m").model, seq_len=1024), Layout(micro_batch=8.0)
+    plain, cached, fed = Constants(), Constants(cache=0.2), Constants(feed=0.2)
+    for card, slower in (("A100-SXM4-80GB", True), ("L4", False)):  # 13 and 2.5 bytes a clock and multiprocessor
+        here = machine(card)
+        before, after = (step_time(made, here, layout, constants=c).memory for c in (plain, cached))
+        assert np.all((after > before) == slower)
+        unknown = replace(here, issue_ghz=np.array([np.nan]))
+        assert step_time(made, unknown, layout, constants=cached).memory == pytest.approx(before)
+    wide = machine("H100-SXM5-80GB")
+    assert np.all(
+        step_time(made, wide, layout, constants=fed).compute > step_time(made, wide, layout, constants=plain).compute
+    )
+
+
+def test_collectives_inside_a_node_take_time_from_compute_and_network_cards_do_not():
+    made = work(resolve_model("gpt2-124m").model, seq_len=1024)
+    layout = Layout(micro_batch=8.0, data=8.0)
+    hidden, beside = (
+        step_time(made, machine(per_node=8.0), layout, constants=Constants(contend=c, overlap=100.0))
+        for c in (0.0, 1.0)
+    )
+    assert np.all(hidden.communication < 0.01 * hidden.total)
+    assert np.all(beside.communication > 10.0 * hidden.communication)
+    apart = [
+        step_time(made, machine(per_node=1.0, nodes=8.0), layout, constants=Constants(contend=c, link=1e6))
+        for c in (0.0, 1.0)
+    ]
+    assert apart[0].total == pytest.approx(apart[1].total)
