@@ -191,11 +191,20 @@ def _image_size(row: Mapping[str, str]) -> str:
     if stated := re.search(r"\bat (\d{2,4}) ?px", dataset):
         return stated[1]
     if _folded(dataset).startswith("cifar"):
-        return CIFAR_AS
+        return "" if _made_for_small(row) else CIFAR_AS
     tuned = "mlcommons/" in row["source"].casefold() or row["target"].casefold().startswith("mlperf")
     short = figure(row, "epochs") < PROGRESSIVE_EPOCHS and not tuned
     accurate = re.search(r"\d ?% top-[15]\b", row["target"], re.IGNORECASE)
     return PROGRESSIVE_PIXELS if short and accurate and _folded(dataset).startswith("imagenet1k") else ""
+
+
+def _made_for_small(row: Mapping[str, str]) -> bool:
+    """A network whose own pictures are small (ResNet-164 of CIFAR), which needs no other size."""
+    try:
+        size = model_of({**row, "model": objective_of(row)[1]})[0].image_size
+    except EstimatorError:
+        return False
+    return bool(size and size <= 64)
 
 
 def _size_of(dataset: str) -> float | None:

@@ -201,6 +201,8 @@ IMAGENET = {**BLANK, "task": "image-classification", "model": "resnet50", "gpu":
         ({"epochs": "90", "target": "93% top-5 ImageNet val", "dataset": "imagenet-1k"}, "image_size", ""),
         ({"epochs": "30", "target": "MLPerf v1.1: 75.9% top-1", "dataset": "imagenet-1k"}, "image_size", ""),
         ({"epochs": "30", "dataset": "imagenet-1k"}, "image_size", ""),
+        ({"dataset": "cifar10"}, "image_size", "128"),
+        ({"dataset": "cifar10", "model": "resnet164-bottleneck"}, "image_size", ""),
         ({"framework": "tensorflow 1.5"}, "precision", "fp32"),
         ({"framework": "tensorflow v1.15"}, "precision", ""),
         ({"framework": "tensorflow 1.8", "gpu": "TPU-v2"}, "precision", ""),
