@@ -49,7 +49,7 @@ def test_a_failure_in_a_stream_is_an_event_with_its_problem(client: TestClient) 
         "/v1/estimate", json={"model": "resnet50", "images": 9}, headers={"accept": "text/event-stream"}
     )
     kind, document = events(answer.text)[-1]
-    assert (kind, document["status"], document["field"]) == ("problem", 422, "gpus")
+    assert (kind, document["status"], document["field"]) == ("problem", 422, "constraints.gpus")
     assert document["request_id"]
 
 
