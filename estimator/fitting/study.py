@@ -40,6 +40,9 @@ SUSPECT = 0.3
 ONE_CARD = 0.15
 """Weight of the timm rows in the constants: one card with hundreds of models would own them."""
 
+NOTEBOOKS = 0.3
+"""Weight of notebooks' and blogs' rows in the constants of language models: lengths and warm-up are rarely stated."""
+
 TUNED = 0.1
 """Weight of vendor-tuned rows (MLPerf) in the constants of the classic family: an upper envelope of other software."""
 
@@ -149,6 +152,8 @@ def train(data: Bench, index: Index, *, start: Trained | None = None) -> Trained
     part = data.sample.pick(index)
     warm = start.constants if start else None
     if data.family != "classic":
+        notebook = np.array([data.ids[i].startswith("small-") for i in index], bool)
+        part = replace(part, weights=part.weights * np.where(notebook, NOTEBOOKS, 1.0))
         return Trained(fit(part, free, prior, start=warm), None)
     bases = model_bases(data)
     guessed = np.isin(bases, GUESSED)

@@ -49,6 +49,7 @@ def execution_of(
         fused=float(tuned or compiled),
         tuned=float(tuned),
         compiled=float(compiled),
+        library=float(tuned),
         channels_last=float(channels_last),
         real_data=float(real_data),
         length_assumed=float(length_assumed),

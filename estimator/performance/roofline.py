@@ -50,6 +50,7 @@ class Execution:
     fused: Switch = 0.0  # 1: norms, activations and losses in fused kernels (Transformer Engine, XLA, torch.compile)
     tuned: Switch = 0.0  # 1: tuned by a vendor, as in MLPerf
     compiled: Switch = 0.0  # 1: torch.compile, XLA
+    library: Switch = 0.0  # 1: matrices and attention of vendors' libraries (Transformer Engine, cuDNN, XLA)
     channels_last: Switch = 0.0  # 1: NHWC convolutions
     real_data: Switch = 0.0  # 1: samples are read and decoded, 0: synthetic or cached
 
@@ -115,6 +116,7 @@ def device_time(work: Work, hardware: Hardware, layout: Layout, run: Execution, 
 
     Matrix work: passes x FLOPs / (peak x sustained x efficiency), slowed where tensor parallelism cuts matrices
     thin and where a micro-batch has few tokens (a fast GPU needs more of both); roofed by the weights' own traffic.
+    Under fp8 and fp4 the output matrix stays in 16 bit.
     Attention: 3.5 x forward (its backward recomputes the scores, Dao 2023). Elementwise: values x bytes / bandwidth.
     Adapters that are modules of their own read, scale and add their inputs and outputs beside the frozen matrix. A
     4-bit base is unpacked in every pass: bytes over bandwidth, and before 2025-10 clocks of the multiprocessors, as
@@ -138,13 +140,14 @@ def device_time(work: Work, hardware: Hardware, layout: Layout, run: Execution, 
     width = np.maximum(hidden, 64.0)
     thin = (c.width + c.split * (np.sqrt(layout.tensor) - 1.0) * speed) / width
     narrow = np.where(hidden > 0, thin + c.fill * speed * speed / tokens, 0.0)  # transformers only
-    slow = (1.0 + narrow) / (peak * 1e12 * c.matmul * scale * np.where(run.fused, c.vendor, 1.0))
+    slow = (1.0 + narrow) / (peak * 1e12 * c.matmul * scale * np.where(run.library, c.vendor, 1.0))
     inner = work.expert_params / np.maximum(3.0 * work.layers * work.experts * width, 1.0)  # width of one expert
     routed = (1.0 + c.expert_width * speed / np.maximum(inner, 64.0)) / c.expert
-    dense = samples / cut * matrix * (work.matmul_flops + work.expert_flops * routed + work.grouped_flops / c.grouped)
+    flops = work.matmul_flops + _late_head(work, hardware, run, peak * scale)
+    dense = samples / cut * matrix * (flops + work.expert_flops * routed + work.grouped_flops / c.grouped)
     matmul = dense * slow * np.where(np.asarray(work.backward_ratio) < 1.9, c.frozen, 1.0)
     eager = np.asarray(run.eager_attention)
-    library = np.where(run.fused, c.vendor_attention, np.where(run.early_attention, c.early_attention, 1.0))
+    library = np.where(run.library, c.vendor_attention, np.where(run.early_attention, c.early_attention, 1.0))
     fused = c.attention * (312.0 / hardware.half_tflops) ** c.attention_fall * library
     rate = np.where(eager > 0, 0.5 * c.matmul * hardware.sustained, fused)
     scores = samples / cut * (3.5 + (matrix - 1.0 - work.backward_ratio)) * work.attention_flops
@@ -173,3 +176,14 @@ def device_time(work: Work, hardware: Hardware, layout: Layout, run: Execution, 
     waits = gathers * (1.0 - run.fused) * micros * work.layers / layout.pipeline * matrix
     host = host + waits * c.hooks_us * 1e-6
     return DeviceTime(matmul, memory, optimizer, host, c.step_ms * 1e-3)
+
+
+def _late_head(work: Work, hardware: Hardware, run: Execution, rate: float | Seconds) -> Seconds:
+    """FLOPs that the output matrix counts for beyond its own under fp8 and fp4, as recipes keep it in 16 bit.
+
+    2 x vocabulary x width a token (NVIDIA Transformer Engine and torchao convert the layers' matrices only); `rate` in
+    TFLOP/s is that of the narrow format.
+    """
+    narrow = np.isin(np.asarray(run.format, int), (FORMATS.index("fp8"), FORMATS.index("fp4")))
+    slower = np.maximum(rate / hardware.half_tflops - 1.0, 0.0)
+    return np.asarray(np.where(narrow, 2.0 * work.tokens * work.vocab * work.hidden * slower, 0.0), float)

@@ -29,6 +29,7 @@ from estimator.rows.habits import (
     early_dequantise,
     fused_adapters,
     fused_stack,
+    library_stack,
     plain_stack,
     recomputes,
     widened,
@@ -312,8 +313,9 @@ def _layout(row: Row, work: Work) -> tuple[float, ...]:
         states = 2.0 * params + (16.0 if sharding == Sharding.NONE else 4.0) * trainable
         static = states * met / (tensor * pipeline) / share
         stored = 2.0 * micro * float(work.stored_values) / (tensor * context)
+        lean = 2.0 * micro * float(work.stored_values_selective) / (tensor * context)
         if pipeline == 1.0 and static + stored > 1.1 * capacity:
-            recompute = Recompute.FULL
+            recompute = Recompute.SELECTIVE if static + lean <= 1.1 * capacity else Recompute.FULL
     # interleaved schedules of Megatron Core: about two layers a virtual stage (NeMo's published configurations)
     virtual = max(1.0, round(float(work.layers) / pipeline / 2.0)) if pipeline > 1.0 and fused_stack(row) else 1.0
     return (
@@ -397,6 +399,7 @@ def _execution(rows: list[Row], rates: list[MatrixRate]) -> Execution:
         plain=np.array([float(plain_stack(row)) for row in rows]),
         fused=np.array([float(fused_stack(row)) for row in rows]),
         compiled=np.array([float(row.compiled) for row in rows]),
+        library=np.array([float(library_stack(row)) for row in rows]),
         channels_last=np.array([float(row.channels_last) for row in rows]),
         real_data=np.array([float(row.real_data) for row in rows]),
         tuned=np.array([float(row.tuned) for row in rows]),

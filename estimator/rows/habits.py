@@ -74,10 +74,14 @@ def plain_stack(row: Row) -> bool:
     return any(name in row.framework for name in _PLAIN) or row.method is not Method.PRETRAIN
 
 
+def library_stack(row: Row) -> bool:
+    """Tuned, or one of the frameworks whose layers are kernels of vendors' libraries."""
+    return row.tuned or (any(name in row.framework for name in _FUSED) and "automodel" not in row.framework)
+
+
 def fused_stack(row: Row) -> bool:
-    """Compiled, tuned, or one of the frameworks whose layers are fused kernels."""
-    named = any(name in row.framework for name in _FUSED) and "automodel" not in row.framework
-    return row.tuned or row.compiled or named
+    """Compiled, or kernels of vendors' libraries."""
+    return row.compiled or library_stack(row)
 
 
 def early_attention(row: Row) -> bool:

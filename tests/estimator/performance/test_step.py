@@ -225,3 +225,26 @@ def test_collectives_inside_a_node_take_time_from_compute_and_network_cards_do_n
         for c in (0.0, 1.0)
     ]
     assert apart[0].total == pytest.approx(apart[1].total)
+
+
+def test_under_fp8_the_output_matrix_stays_in_16_bit():
+    made = work(resolve_model("llama3-8b").model, seq_len=2048)
+    headless = replace(made, vocab=0.0)
+    eight, sixteen = (
+        [
+            step_time(w, machine("H100-SXM5-80GB", form=form), Layout(), execution=execution_of(precision=form)).compute
+            for w in (made, headless)
+        ]
+        for form in ("fp8", "bf16")
+    )
+    assert eight[0] > eight[1]
+    assert sixteen[0] == pytest.approx(sixteen[1])
+
+
+def test_kernels_of_vendors_libraries_are_faster_than_compiled_ones():
+    made = work(resolve_model("llama3-8b").model, seq_len=8192)
+    compiled, vendor = (
+        step_time(made, machine("H100-SXM5-80GB"), Layout(), execution=Execution(fused=1.0, library=flag))
+        for flag in (0.0, 1.0)
+    )
+    assert np.all(vendor.compute < compiled.compute)

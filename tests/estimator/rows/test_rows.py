@@ -182,3 +182,14 @@ def test_an_unknown_model_with_a_size_is_predicted_and_one_without_is_an_error()
     assert "brand-new" in prepared.errors[1]
     assert "RTX-9999" in prepared.errors[2]
     assert prepared.index.tolist() == [0]
+
+
+def test_a_guessed_recomputation_is_no_more_than_what_memory_asks_for():
+    kinds = [
+        one(
+            model="llama3-8b", gpu="H100-SXM5-80GB", gpus="8", micro_batch=n, seq_len="4096", sharding="fsdp"
+        ).layout.recompute[0]
+        for n in ("1", "2", "3", "4", "5", "6", "7", "8")
+    ]
+    assert kinds == sorted(kinds)
+    assert set(kinds) == set(Recompute)
