@@ -210,7 +210,8 @@ def _carried(family: str, features: Features, codes: NDArray[np.int16], mine: Ev
     likeness = LIKENESS[family]
     column = SWITCHES.index("recompute")  # selective recomputation is half way from none to full
     steps = np.abs(features.switches[:, column, None].astype(float) - mine.switches[None, :, column])
-    switches = likeness.switches | {"recompute": 0.0}
+    # whether a length was said or assumed widens the interval; how far it differs is among the figures
+    switches = likeness.switches | {"recompute": 0.0, "assumed": 0.0}
     unnamed = replace(likeness, names=dict.fromkeys(NAMES, 0.0), switches=switches)
     apart = distances(features, codes, mine, unnamed) + 0.5 * likeness.switches["recompute"] * steps
     kept = OWN_WEIGHT / (1.0 + (apart / OWN_REACH) ** 2)
