@@ -87,8 +87,8 @@ def estimate(
             answers.refuse_accelerator(text, match.gpu.name)
             continue
         if match.loose:
-            others = ", ".join(match.alternatives)
-            warnings.append(f"{text!r} is taken as {match.gpu.name}; it could also be {others}")
+            others = "; it could also be " + ", ".join(match.alternatives) if match.alternatives else ""
+            warnings.append(f"{text!r} is taken as {match.gpu.name}{others}")
         wanted = GpuFilter({match.gpu.name: frozenset({count or match.count or 1.0})}, ())
         ways = _ways_on(job, market, limits, wanted, own, history, spread, step_times)
         warnings += _apart(ways, text)

@@ -90,10 +90,14 @@ def kinds_of(types: InstanceTable, wanted: NDArray[np.bool_], job: Job) -> Kinds
         vcpus = types.numbers["vcpus"][row] if reads else math.nan
         network = types.numbers["network_gbps"][row]
         wire = (types.texts["gpu_interconnect"][row], types.texts["rdma"][row])
-        key = (name, per_node, *wire, repr(network), repr(vcpus))
+        # of a machine that no cloud rents and nobody describes: the network that clusters of its card usually have
+        unsaid = types.texts["cloud"][row] == "own" and math.isnan(network) and not wire[1]
+        key = (name, per_node, *wire, repr(network), repr(vcpus), unsaid)
         if key not in places:
             places[key] = len(places)
-            links = Links(link_kind=_LINKS.get(wire[0]), nic_kind=_NICS.get(wire[1], NicKind.ETHERNET))
+            links = Links(
+                link_kind=_LINKS.get(wire[0]), nic_kind=None if unsaid else _NICS.get(wire[1], NicKind.ETHERNET)
+            )
             members.append((gpu, float(per_node), links, float(network), float(vcpus)))
         of_type[row] = places[key]
     share = np.array([min(1.0, member[1]) for member in members])

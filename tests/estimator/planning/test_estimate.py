@@ -78,3 +78,18 @@ def test_one_gpu_may_be_given_as_a_text_and_a_moment_without_its_zone_is_utc() -
 def test_a_path_that_is_given_as_text_is_told_from_a_request() -> None:
     with pytest.raises(WorkloadError, match=r"did you mean Path\('run.yaml'\)"):
         Workload.from_yaml("run.yaml")
+
+
+def test_machines_that_nobody_rents_talk_over_the_network_that_clusters_of_their_gpu_usually_have() -> None:
+    big = {"model": "llama3-70b", "method": "full", "seq_len": 512}
+    [alone] = compared("H800:64", **big).estimates
+    stated = [{"name": "ours", "gpu": "H800", "gpus_per_node": 8, "nodes": 8, "network_gbps": 3200}]
+    described = {word: compared(own=[stated[0] | {"rdma": word}], **big) for word in ("infiniband", "none")}
+    fast, slow = (document.estimates[0].throughput.value for document in described.values())
+    assert slow < fast == pytest.approx(alone.throughput.value)
+    assert any("3200 Gbit/s a node assumed" in text for text in alone.warnings)
+    assert not any("no RDMA" in text for text in alone.warnings)
+
+
+def test_a_gpu_with_one_meaning_is_not_said_to_be_another() -> None:
+    assert not any("could also be" in text for text in compared("H800:8").warnings)
