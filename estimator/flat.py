@@ -7,12 +7,14 @@ from typing import Any
 
 ESTIMATE_CSV = (
     "gpu", "gpus", "nodes", "micro_batch", "grad_accum", "data", "tensor", "pipeline", "context", "expert",
-    "virtual_stages", "sharding", "activation_checkpointing", "throughput", "throughput_unit", "step_ms", "steps", "mfu", "hfu", "bound_by",
+    "virtual_stages", "sharding", "activation_checkpointing", "throughput", "throughput_unit", "step_ms", "steps",
+    "mfu", "hfu", "bound_by",
     "hours_p10", "hours_p50", "hours_p90", "gpu_hours", "cost_usd_p10", "cost_usd_p50", "cost_usd_p90", "usd_per_hour",
     "usd_per_hour_instance", "price_source", "price_observed_at", "price_age_hours", "price_state",
     "list_usd_per_hour", "term_hours", "break_even_hours", "upfront_usd", "currency", "currency_per_usd",
     "cost_converted_p10", "cost_converted_p50", "cost_converted_p90", "precision", "memory_gib_used",
-    "memory_gib_low", "memory_gib_high", "memory_gib_capacity", "fits", "expected_interruptions", "probability_deadline", "probability_budget",
+    "memory_gib_low", "memory_gib_high", "memory_gib_capacity", "fits", "expected_interruptions",
+    "probability_deadline", "probability_budget",
     "evidence", "evidence_measurements", "warnings",
 )  # fmt: skip
 PLAN_CSV = ("rank", "cloud", "region", "zone", "instance_type", "market", *ESTIMATE_CSV, "pareto")
