@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estimator.architectures import profiled
-from estimator.fitting.study import SPLITS, Bench, Trained, evidence, folds, judged, predict
+from estimator.fitting.study import FAMILY, SPLITS, Bench, Trained, evidence, folds, judged, left_out, predict
 from estimator.performance.intervals import (
     KINDS,
     conformal,
@@ -87,6 +87,8 @@ def evaluate(families: Iterable[str] = ("language", "classic")) -> Report:
                 if (line := score(data, case, split, mask, physics, final, constant, covered, width)) is not None:
                     scores.append(line)
         extras |= {f"{family}: {name}": value for name, value in beside(data, left).items()}
+        if family == "classic":
+            extras |= unseen_family(data, whole)
     return Report(scores, extras)
 
 
@@ -234,6 +236,17 @@ def beside(data: Bench, left: dict[str, tuple[Floats, Floats]]) -> dict[str, flo
         errors = np.abs(np.exp(left["unseen-model"][1][foundry]) - 1.0)
         found["llm-foundry rows, other sizes of the stack, MAPE %"] = round(100.0 * float(errors.mean()), 1)
     return found
+
+
+def unseen_family(data: Bench, whole: Trained) -> dict[str, float]:
+    """Errors in % of timm models whose whole family of models was left out, by median and 90th percentile."""
+    _physics, final = left_out(data, FAMILY, whole=whole)
+    there = cases(data)["timm models"] & np.isfinite(final)
+    errors, weights = np.abs(np.exp(final[there]) - 1.0), data.sample.weights[there]
+    return {
+        f"timm models of a family nobody measured, {name} %": round(100.0 * weighted_quantile(errors, weights, q), 1)
+        for name, q in (("median", 0.5), ("90th percentile", 0.9))
+    }
 
 
 def replicates(data: Bench) -> float:

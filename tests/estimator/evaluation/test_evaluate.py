@@ -17,6 +17,7 @@ from estimator.evaluation.evaluate import (
     score,
 )
 from estimator.fitting import study
+from estimator.performance.evidence import kin
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +30,7 @@ def test_left_out_things_are_never_split_over_folds(data):
         ("lab", data.groups),
         ("unseen-model", data.names("model")),
         ("unseen-lab", data.names("lab")),
+        (study.FAMILY, np.array([kin(name) for name in data.names("model")])),
     ):
         fold = study.folds(data, split)
         for name in np.unique(label):
