@@ -71,6 +71,11 @@ class Work:
     layer_values: Count = 0.0  # live values of the largest single layer (working set during recomputation)
     logits_values: Count = 0.0  # output logits
 
+    @property
+    def gathered_units(self) -> Count:
+        """What sharded weights are gathered by: layers, or where there are none one unit for about eight kernels."""
+        return np.where(np.asarray(self.layers) > 0, self.layers, np.asarray(self.kernels) / 8.0)
+
 
 def broadcast(work: Work, size: int) -> dict[str, NDArray[np.float64]]:
     """Every field of `work` as an array of shape (size,)."""

@@ -89,7 +89,7 @@ def traffic(work: Work, hardware: Hardware, layout: Layout, stored_bytes: float 
     away = ring > here
     grads = (dense + routed) * work.wire_ratio * 4.0 * 2.0 * (ring - 1.0) / ring
     reduce = grads * (1.0 / link + np.where(away, 1.0 / (nic * here), 0.0)) + latency
-    units = np.where(np.asarray(work.layers) > 0, layers, work.kernels / 8.0)  # what is gathered at a time
+    units = work.gathered_units / p
     frozen = (work.params - work.expert_params * (1.0 - 1.0 / e)) / cut * stored_bytes
     gathered = micros * (2.0 * frozen + 2.0 * (dense + routed)) * (ring - 1.0) / ring
     sharded = gathered * (1.0 / link + np.where(away, 1.0 / (nic * here), 0.0)) + micros * units * 3.0 * latency

@@ -173,7 +173,7 @@ def device_time(work: Work, hardware: Hardware, layout: Layout, run: Execution, 
     loops = work.kernels + run.plain * EXPERT_KERNELS * work.experts * work.layers
     host = micros * loops / layout.pipeline * (matrix * c.launch_us * 1e-6) * np.where(run.plain, c.plain, 1.0)
     gathers = (np.asarray(layout.sharding) == Sharding.ZERO3) & (np.asarray(layout.data) > 1.0)
-    waits = gathers * (1.0 - run.fused) * micros * work.layers / layout.pipeline * matrix
+    waits = gathers * (1.0 - run.fused) * micros * work.gathered_units / layout.pipeline * matrix
     host = host + waits * c.hooks_us * 1e-6
     return DeviceTime(matmul, memory, optimizer, host, c.step_ms * 1e-3)
 
