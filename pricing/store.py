@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pricing.store_queries import Current
 
 Result = TypeVar("Result")
+ANSWER_SECONDS = 60.0
 INTERRUPTIONS = """SELECT cloud, region, instance_type, low_pct, high_pct, savings_pct, observed_at, source
                    FROM interruptions"""
 FACTS = frozenset(one.name for one in fields(InstanceType))
@@ -115,7 +116,8 @@ def normal_url(url: str) -> str:
 class Store:
     """The price database. Cheap to construct; connects when asked something."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, answer_s: float = ANSWER_SECONDS) -> None:
+        self.answer_s = answer_s  # the longest that PostgreSQL may take for one answer
         self.url = normal_url(url)
         self.dialect = self.url.partition("://")[0].partition("+")[0]
         self.path = Path(self.url.removeprefix("sqlite:///")) if self.dialect == "sqlite" else None

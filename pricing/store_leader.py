@@ -29,8 +29,11 @@ def leadership(store: Store) -> Iterator[bool]:
         return
     from sqlalchemy import text
 
+    from pricing.store_postgres import be_missed
+
     engine = store.engine()
     with telling(store), engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        be_missed(connection)
         leads = bool(connection.execute(text(f"SELECT pg_try_advisory_lock({REFRESH_LOCK})")).scalar_one())
         try:
             yield leads

@@ -55,6 +55,9 @@ def migrate(engine: Engine) -> Reached:
         return before
     with engine.begin() as connection:
         if connection.dialect.name == "postgresql":
+            from pricing.store_postgres import be_patient
+
+            be_patient(connection)
             connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
         before = state_of(connection)
         if before in (Reached.NOTHING, Reached.BEHIND):

@@ -21,7 +21,6 @@ from pricing.store import BUSY_SECONDS, Store, StoreError, Switch, facts_text, u
 if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPIConnection
 
-CONNECT_SECONDS = 5  # for a PostgreSQL that does not answer
 FUTURE_SECONDS = 6 * 3600.0  # a set dated so far after the present was fetched by a wrong clock
 
 Judge = Callable[[PriceSet, LastGood, Mapping[PriceKey, float]], Verdict]
@@ -31,7 +30,9 @@ def connect_engine(store: Store) -> Engine:
     """An engine whose transactions take the write lock at once (SQLite) and wait for each other."""
     try:
         if store.path is None:
-            return create_engine(store.url, pool_pre_ping=True, connect_args={"connect_timeout": CONNECT_SECONDS})
+            from pricing.store_postgres import connect_postgres
+
+            return connect_postgres(store)
         store.path.parent.mkdir(parents=True, exist_ok=True)
         engine = create_engine(store.url, poolclass=NullPool, connect_args={"timeout": BUSY_SECONDS})
     except (SQLAlchemyError, OSError, ImportError) as error:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
 import signal
+import socket
 import tempfile
 from importlib import import_module
 from pathlib import Path
@@ -59,6 +61,7 @@ def serve(
         os.environ[found.FILE] = str(settings.expanduser().absolute())
     os.environ[found.FLAGS] = json.dumps(flags)  # every worker reads its settings anew, and the flags still win
     here = found.from_environment()
+    _can_listen(here.host, here.port)
     shared = _shared_metrics() if here.workers > 1 else None
     signal.signal(signal.SIGTERM, _leave)  # uvicorn raises the signal again when all requests have ended
     try:
@@ -68,6 +71,7 @@ def serve(
             port=here.port,
             workers=here.workers,
             reload=reload,
+            http="api.connections:Unhurried",
             log_config=logs.config(here.log_format, here.log_level),
             access_log=False,  # it writes queries, which may be confidential
             server_header=False,
@@ -80,6 +84,37 @@ def serve(
         if shared is not None:
             shutil.rmtree(shared, ignore_errors=True)
     return 0
+
+
+def _can_listen(host: str, port: int) -> None:
+    """WorkloadError for an address that is none of this machine's, or a port that is taken or not ours to take."""
+    from benchmarks_db.errors import WorkloadError
+
+    try:
+        places = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM) if host.strip() else []
+    except (OSError, UnicodeError):
+        places = []
+    near = ("127.0.0.1", "0.0.0.0")
+    if not places:
+        raise WorkloadError(f"{host!r} is no address to listen on", field="--host", value=host, nearest=near)
+    problems = [problem for family, _, _, _, place in places if (problem := _bound(family, place)) is not None]
+    if len(problems) < len(places):
+        return
+    reason = (problems[0].strerror or str(problems[0])).lower()
+    if problems[0].errno == errno.EADDRNOTAVAIL:
+        raise WorkloadError(f"{host!r} is no address of this machine", field="--host", value=host, nearest=near)
+    raise WorkloadError(f"cannot listen on {port}: {reason}", field="--port", value=port, nearest=("0: a free one",))
+
+
+def _bound(family: int, place: Any) -> OSError | None:
+    """Why an address cannot be listened on, if it cannot."""
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            trial.bind(place)
+    except OSError as error:
+        return error
+    return None
 
 
 def _leave(*_: object) -> None:

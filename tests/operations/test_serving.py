@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -12,6 +13,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from benchmarks_db.errors import WorkloadError
+from estimator.cli.main import run
+from estimator.cli.serve import serve
 from tests.operations.servers import Server, serving, total
 
 BATCH = {"workloads": [{"model": "llama3-8b", "tokens": f"{50 + n}M", "method": "lora"} for n in range(12)]}
@@ -24,6 +28,36 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     (folder / "server.toml").write_text('now = 2026-09-15T12:00:00Z\nlog_format = "json"\n')
     with serving(folder, "--workers", "2", "--settings", str(folder / "server.toml")) as server:
         yield server
+
+
+def listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("host", "words"),
+    [
+        ("999.1.1.1", "'999.1.1.1' is no address to listen on"),
+        ("", "'' is no address to listen on"),
+        ("a..b", "'a..b' is no address to listen on"),
+        ("192.0.2.7", "'192.0.2.7' is no address of this machine"),
+    ],
+)
+def test_a_host_that_cannot_be_listened_on_is_a_wrong_command_line(host: str, words: str) -> None:
+    with pytest.raises(WorkloadError, match=words) as refused:
+        serve(host=host, port=0, workers=None, settings=None, reload=False, offline=True)
+    assert refused.value.field == "--host"
+
+
+def test_a_port_that_is_taken_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert run(["serve", "--offline", "--port", str(port)]) == 2
+    assert f"--port: cannot listen on {port}: address already in use" in capsys.readouterr().err
 
 
 def test_a_request_under_way_ends_before_the_server_does_and_the_log_is_objects_without_queries(tmp_path: Path) -> None:
@@ -50,6 +84,17 @@ def test_a_request_under_way_ends_before_the_server_does_and_the_log_is_objects_
     assert asked["milliseconds"] > 0
     assert "secret-model" not in server.log.read_text()
     assert not any(line.get("route") in ("/healthz", "/metrics") for line in lines)
+
+
+def test_a_connection_opened_just_before_the_end_is_answered_once(tmp_path: Path) -> None:
+    with serving(tmp_path) as server, socket.create_connection(("127.0.0.1", server.port), timeout=30) as line:
+        httpx.get(f"{server.url}/healthz")  # the one before it has been accepted
+        server.process.send_signal(signal.SIGTERM)
+        while listens(server.port):
+            time.sleep(0.02)
+        line.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        assert line.recv(1000).startswith(b"HTTP/1.1 200")
+        assert server.process.wait(60) == 0
 
 
 def test_workers_are_renewed_without_losing_a_request_and_read_the_settings_anew(two: Server) -> None:
