@@ -61,7 +61,8 @@ def test_ranges_are_not_served(client: TestClient, spread: str) -> None:
     [
         ("limit=1&limit=2", 200), ("limit=1&limit=", 422), ("name=A*&name=H*", 200), ("limit=NaN", 422),
         ("limit=1e400", 422), ("limit=9" + "9" * 5000, 422), ("limit=-0", 422), ("vendor=%00", 200),
-        ("vendor=%ff", 200), ("vendor=%ed%a0%80", 200), ("name=%ff", 422), ("na%6De=T4", 200), ("name[]=T4", 422), ("limit=0x1", 422),
+        ("vendor=%ff", 200), ("vendor=%ed%a0%80", 200), ("name=%ff", 422), ("na%6De=T4", 200), ("name[]=T4", 422),
+        ("limit=0x1", 422),
     ],
 )  # fmt: skip
 def test_odd_query_parameters_are_read_once_or_refused(client: TestClient, query: str, status: int) -> None:
