@@ -6,31 +6,19 @@ import hashlib
 import json
 from collections.abc import Mapping
 from datetime import datetime
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from benchmarks_db import measurements
-from estimator.performance.constants import committed_fingerprint
 from estimator.sheets.answers import Answer, Market, Question, asks_spot
 from estimator.sheets.values import Value
-
-
-@cache
-def _program() -> str:
-    """What else an answer rests on: version, constants and measurements of this program."""
-    try:
-        ours = version("gpu-cost-estimator")
-    except PackageNotFoundError:
-        ours = "source"
-    return f"{ours} {committed_fingerprint()} {measurements.fingerprint()}"
+from estimator.sweep.identity import program
 
 
 def name_of(question: Question, market: Market) -> str | None:
-    """The name of an answer among replicas; None for those that rest on what each process has read for itself."""
+    """The name of an answer among replicas that run the same code with the same facts; None for those that rest on what
+    each process has read for itself."""
     if asks_spot(question):
         return None
-    rests_on = json.dumps([_program(), market.state, question])
+    rests_on = json.dumps([program(), market.state, question])
     return hashlib.blake2b(rests_on.encode(), digest_size=20).hexdigest()
 
 

@@ -194,7 +194,11 @@ def test_a_replica_answers_a_cell_that_another_one_has_planned(tmp_path: Path, m
                 second.get("/v1/cell", params=question | {"value": name}).text for name in ("cost_usd", "gpu_hours")
             ]
             other = second.get("/v1/cell", params=question | {"tokens": "11M"}).text
+        monkeypatch.setattr("api.shared_answers.program", lambda: "code of a newer replica")
+        with TestClient(create_app(settings)) as newer:
+            anew = newer.get("/v1/cell", params=question | {"value": "cost_usd"}).text
     assert told == planned
+    assert anew.startswith("#ERROR") or "internal" in anew  # a replica of other code plans for itself
     assert float(told[0]) > 0
     assert "planned again" not in told[0]
     assert other.startswith("#ERROR") or "internal" in other
