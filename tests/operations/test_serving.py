@@ -47,13 +47,17 @@ def listens(port: int) -> bool:
         ("192.0.2.7", "'192.0.2.7' is no address of this machine"),
     ],
 )
-def test_a_host_that_cannot_be_listened_on_is_a_wrong_command_line(host: str, words: str) -> None:
+def test_a_host_that_cannot_be_listened_on_is_a_wrong_command_line(
+    host: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ESTIMATOR_SERVE_FLAGS", "{}")  # taken back at the end, whatever `serve` writes there
     with pytest.raises(WorkloadError, match=words) as refused:
         serve(host=host, port=0, workers=None, settings=None, reload=False, offline=True)
     assert refused.value.field == "--host"
 
 
-def test_a_port_that_is_taken_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_that_is_taken_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ESTIMATOR_SERVE_FLAGS", "{}")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert run(["serve", "--offline", "--port", str(port)]) == 2
