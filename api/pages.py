@@ -17,7 +17,7 @@ from fastapi import Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from benchmarks_db.errors import WorkloadError
-from benchmarks_db.gpus import Gpu, card_test, resolve_gpu
+from benchmarks_db.gpus import Gpu, card_test, gpus_named
 
 Row = TypeVar("Row")
 Key = tuple[str, ...]
@@ -66,9 +66,8 @@ def cards(rows: Iterable[Gpu], text: str | None) -> list[Gpu]:
     """
     if text is None:
         return list(rows)
-    test = card_test(text)
-    count = None if re.search(r"[*?[]", text) else resolve_gpu(text).count
-    return [row for row in rows if test(row.name, count)]
+    named = gpus_named(text)
+    return [row for row in rows if row in named]
 
 
 def _card(text: str) -> Callable[[object], bool]:

@@ -156,7 +156,7 @@ def card_test(text: str) -> Callable[[str | None, float | None], bool]:
     >>> test("H100-SXM5-80GB", 8), test("H100-SXM5-80GB", 4), test("A100-SXM4-80GB", 8)
     (True, False, False)
     """
-    if re.search(r"[*?[]", text):
+    if is_pattern(text):
         pattern = text.strip().casefold()
         return lambda name, _: fnmatchcase((name or "").casefold(), pattern)
     match = resolve_gpu(text)
@@ -166,6 +166,23 @@ def card_test(text: str) -> Callable[[str | None, float | None], bool]:
         return name in names or (name is not None and name not in gpus() and not names.isdisjoint(cards_named(name)))
 
     return lambda name, count: match.count in (None, count) and named(name)
+
+
+def is_pattern(text: str) -> bool:
+    """Whether a text is a pattern of names (`A100*`) and no name."""
+    return re.search(r"[*?[]", text) is not None
+
+
+def gpus_named(text: str) -> tuple[Gpu, ...]:
+    """The accelerators that a text names, by pattern or as everywhere, whatever number of them it says.
+
+    EstimatorError, as from `resolve_gpu`, for a name that is no pattern and that nobody knows.
+
+    >>> [one.name for one in gpus_named("a100 40gb")]
+    ['A100-SXM4-40GB', 'A100-PCIE-40GB']
+    """
+    test, count = card_test(text), None if is_pattern(text) else resolve_gpu(text).count
+    return tuple(one for one in gpus().values() if test(one.name, count))
 
 
 @cache

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 from benchmarks_db.errors import UnknownName
 from benchmarks_db.models import resolve_model
@@ -106,6 +106,7 @@ def resolve_objective(text: str) -> Objective:
     raise UnknownName("objective", text, objectives(), field="objective")
 
 
+@lru_cache(maxsize=4096)  # a table of thousands of rows names a few hundred models
 def split(text: str) -> tuple[str, str]:
     """(objective, backbone) of a model's name, the objective "" where none stands in front of a known backbone.
 

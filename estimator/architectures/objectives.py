@@ -36,11 +36,12 @@ def under(work: Work, objective: Objective, *, pixels: float = 1.0) -> Work:
     trained, teacher = objective.trained_area, objective.teacher_views
     forward = trained + teacher
     decoder = 2e9 * objective.decoder_gmacs * pixels
-    dense = np.asarray(work.matmul_flops, float) * forward
-    ratio = np.asarray(work.backward_ratio, float) * (trained * np.asarray(work.matmul_flops, float) + decoder)
+    supervised = np.asarray(work.matmul_flops, float)
+    dense = supervised * forward
+    ratio = np.asarray(work.backward_ratio, float) * (trained * supervised + decoder)
     traffic = trained + teacher / 3.0
     # A decoder moves about as many values per multiply-add as the network itself
-    traffic += decoder / np.maximum(np.asarray(work.matmul_flops, float), 1.0)
+    traffic += decoder / np.maximum(supervised, 1.0)
     passes = 1.0 + (objective.local_views > 0) + (teacher > 0) / 3.0
     augmented = PILLOW_DECODE_MS + (STRONG_VIEW_MS * objective.augmented_area if objective.pictures > 1.0 else 0.0)
     augmented *= min(pixels, 1.0) / DECODE_MS  # data sets of small pictures are stored small

@@ -66,7 +66,7 @@ def _measured(wanted: dict[str, str]) -> list[dict[str, Any]]:
     import numpy as np
 
     from benchmarks_db.errors import UnknownName
-    from benchmarks_db.gpus import cards_named, resolve_gpu
+    from benchmarks_db.gpus import cards_named, is_pattern, resolve_gpu
     from benchmarks_db.measurements import load
 
     table = load()
@@ -75,7 +75,7 @@ def _measured(wanted: dict[str, str]) -> list[dict[str, Any]]:
         codes, vocabulary = table.codes(key)
         text = pattern.strip().casefold()
         names = [str(word).casefold() for word in vocabulary]
-        if key == "gpu" and not any(sign in text for sign in "*?["):
+        if key == "gpu" and not is_pattern(text):
             resolve_gpu(pattern, field="--gpu")  # refuses what is no GPU
             cards = cards_named(pattern)
             keep &= np.isin(codes, [i for i, word in enumerate(vocabulary) if cards & cards_named(str(word))])

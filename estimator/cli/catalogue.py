@@ -161,17 +161,15 @@ def listing(
 
 def _cards(rows: list[dict[str, Any]], text: str) -> list[dict[str, Any]]:
     """The cards that a text names as everywhere, else those whose names hold it; UnknownName with the nearest."""
-    from benchmarks_db.gpus import resolve_gpu
+    from benchmarks_db.gpus import gpus_named
 
-    if not any(sign in text for sign in "*?["):
-        try:
-            match = resolve_gpu(text)
-        except UnknownName:
-            if held := _named(rows, "name", text):
-                return held
-            raise
-        return [row for row in rows if row["name"] in (match.gpu.name, *match.alternatives)]
-    return _named(rows, "name", text)
+    try:
+        named = {gpu.name for gpu in gpus_named(text)}
+    except UnknownName:
+        if held := _named(rows, "name", text):
+            return held
+        raise
+    return [row for row in rows if row["name"] in named]
 
 
 def _named(rows: list[dict[str, Any]], key: str, pattern: str) -> list[dict[str, Any]]:

@@ -14,16 +14,6 @@ from estimator.cli.errors import note
 from estimator.cli.flags import FormatOption, OfflineOption, OutputOption
 from estimator.cli.output import as_csv, as_json, chosen_format, emit
 
-PREDICTED = (
-    "predicted_throughput", "predicted_low", "predicted_high", "predicted_unit", "predicted_memory_gib",
-    "predicted_memory_low_gib", "predicted_memory_high_gib", "fits",
-    "bound_by", "evidence", "error",
-)  # fmt: skip
-PREDICTED_RUNS = (
-    "predicted_hours_p10", "predicted_hours_p50", "predicted_hours_p90", "predicted_gpu_hours_p50",
-    "predicted_cost_usd_p10", "predicted_cost_usd_p50", "predicted_cost_usd_p90", "error",
-)  # fmt: skip
-
 NUMBER = re.compile(r"[\d.]+(e[+-]?\d+)?")
 
 
@@ -41,18 +31,18 @@ def predict(
     """
     how = chosen_format(format or (None if output and output.suffix == ".json" else "csv"), output)
     sheet = read_sheet(rows)
-    names = PREDICTED_RUNS if runs else PREDICTED
     if runs:
         from estimator.rows import run_steps, whole_runs
 
         predicted: Callable[[Sequence[Mapping[str, str]]], list[dict[str, str]]] = whole_runs.predict_runs
         read: tuple[str, ...] = run_steps.READS
+        names: tuple[str, ...] = whole_runs.ADDED
     else:
         from estimator.rows import cells
         from estimator.rows import predict as steps
 
         predicted = steps.predict_rows
-        read = cells.READS
+        read, names = cells.READS, steps.ADDED
     from estimator.rows.headers import doubts, near_misses
 
     for text in (*near_misses(sheet.header, read), *doubts(sheet.rows, read)):

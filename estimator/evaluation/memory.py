@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from estimator.evaluation.memory_verdicts import VerdictLine, cards, verdict_lines
 from estimator.memory import BOUNDS, DEFAULT, PRIOR, VERDICTS, MemoryConstants, verdict
 from estimator.rows.arrays import Prepared, prepare
-from estimator.rows.memory import KNOWN_LABORATORY, Question, length_guessed, question, row_memory
+from estimator.rows.memory import KNOWN_LABORATORY, Question, RowMemory, length_guessed, question, row_memory
 from estimator.rows.memory_neighbours import (
     Features,
     corrected_memory,
@@ -103,7 +103,8 @@ def evaluate() -> MemoryEvaluation:
         "language models": language,
         "vision and other": ~language,
     }
-    half = {split: interval(prepared, logs, known=split != UNSEEN) for split, logs in splits.items()}
+    plain = row_memory(prepared)
+    half = {split: interval(plain, known=split != UNSEEN) for split in splits}
     errors = [
         line(f"{split}, {subset}", logs, features.group, chosen, half[split])
         for split, logs in splits.items()
@@ -113,7 +114,7 @@ def evaluate() -> MemoryEvaluation:
     verdicts = [
         one
         for split in ("known laboratory", UNSEEN)
-        for one in verdicts_on_cards(split, prepared, stated, splits[split], features.group)
+        for one in verdicts_on_cards(split, plain, stated, splits[split], features.group)
     ]
     return MemoryEvaluation([one for one in errors if one.rows], stated_cases(), verdicts, verdicts_of_runs())
 
@@ -121,26 +122,18 @@ def evaluate() -> MemoryEvaluation:
 UNSEEN = "unseen laboratory"
 
 
-def interval(prepared: Prepared, logs: Array, *, known: bool) -> Array:
-    """Half of the 80% interval of predictions that are off by `logs`, as a fraction of what is predicted."""
-    found = row_memory(prepared)
+def interval(found: RowMemory, *, known: bool) -> Array:
+    """Half of each row's 80% interval as a fraction of what is predicted, its laboratory `known` or not."""
     return np.asarray(found.half / found.stated * (KNOWN_LABORATORY if known else 1.0), float)
 
 
 def verdicts_on_cards(
-    split: str, prepared: Prepared, stated: Array, logs: Array, group: NDArray[np.str_]
+    split: str, found: RowMemory, stated: Array, logs: Array, group: NDArray[np.str_]
 ) -> list[VerdictLine]:
     """What is said of the rows on all cards near their size, what no meter of theirs counts included."""
-    found = row_memory(prepared)
     unseen = found.account.used - found.stated
-    return verdict_lines(
-        split,
-        stated * np.exp(logs) + unseen,
-        found.account.sigma / found.account.used * (stated * np.exp(logs) + unseen),
-        stated + unseen,
-        group,
-        cards(),
-    )
+    said = stated * np.exp(logs) + unseen
+    return verdict_lines(split, said, found.account.sigma / found.account.used * said, stated + unseen, group, cards())
 
 
 def line(

@@ -99,7 +99,8 @@ def stack_name(lab: str, framework: str) -> str:
 
 def stacks_of(labs: Sequence[str], frameworks: Sequence[str], tuned: Sequence[bool] = ()) -> Stack:
     """Habits of n rows, arrays of shape (n,); `ORDINARY` (and an unknown meter) where the program is not known."""
-    ordinary = tuple(float(getattr(replace(ORDINARY, counted=UNKNOWN_METER), name)) for name in _TRAITS)
+    unknown = replace(ORDINARY, counted=UNKNOWN_METER)
+    ordinary = tuple(float(getattr(unknown, name)) for name in _TRAITS)
     table = np.array(
         [
             found.traits if (found := _habit(lab, framework, fast)) else ordinary

@@ -325,15 +325,15 @@ def cautions(job: Job, ways: Ways, row: int, offer: Offer, price: PriceDocument)
         )
     if ways.nodes[row] > 1 and _at(found.hardware.nic_kind, at) == NicKind.ETHERNET:
         notes.append("no RDMA between these nodes: multi-node scaling depends on the network actually given")
-    if ways.nodes[row] > 1 and _unstated_network(job, offer):
-        gbit = _at(found.hardware.nic_gbps, at) * 8.0 * _at(found.hardware.gpus_per_node, at)
-        notes.append(f"own.network_gbps is not stated: {gbit:.0f} Gbit/s a node assumed, as clouds give this GPU")
-    elif ways.nodes[row] > 1 and offer.market is Market.OWN and offer.state is PriceState.UNPRICED:
-        gbit = _at(found.hardware.nic_gbps, at) * 8.0 * _at(found.hardware.gpus_per_node, at)
-        notes.append(
-            f"no cloud rents this machine: {gbit:.0f} Gbit/s a node assumed, as clusters of this GPU usually have "
-            "(own: states what yours has)"
-        )
+    if ways.nodes[row] > 1 and offer.market is Market.OWN:
+        assumed = f"{_at(found.hardware.nic_gbps, at) * 8.0 * _at(found.hardware.gpus_per_node, at):.0f} Gbit/s a node"
+        if _unstated_network(job, offer):
+            notes.append(f"own.network_gbps is not stated: {assumed} assumed, as clouds give this GPU")
+        elif offer.state is PriceState.UNPRICED:
+            notes.append(
+                f"no cloud rents this machine: {assumed} assumed, as clusters of this GPU usually have "
+                "(own: states what yours has)"
+            )
     if offer.market is Market.SPOT:
         hazard = ways.plain.hazards
         machines = 1.0 if job.workload.spot.elastic else float(ways.nodes[row])  # in a gang each one stops the job

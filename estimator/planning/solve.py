@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 
 from benchmarks_db.errors import WorkloadError
@@ -12,7 +12,7 @@ from benchmarks_db.models import models
 from estimator.documents import PlanDocument, PlanEntry, SolveDocument
 from estimator.job import facts_of
 from estimator.planning.evidence import Measured
-from estimator.planning.planner import plan
+from estimator.planning.planner import moment_of, plan
 from estimator.planning.step_times import StepTimes
 from estimator.request.fields import MAX_TOKENS, Sort
 from estimator.request.sections import Constraints
@@ -51,7 +51,7 @@ def solve(
 
     Raises WorkloadError when the limits leave the answer without bound (most tokens without deadline or budget).
     """
-    moment = now or datetime.now(UTC)
+    moment = moment_of(now)
     market = offers if offers is not None else current_offers(now=moment)
     known = step_times or StepTimes()  # most of the plans differ in what no step depends on
 

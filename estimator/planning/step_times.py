@@ -66,6 +66,8 @@ class StepTimes:
         asked = (job.workload.precision, reads_input(job), wanted.tobytes())
         with self._lock:
             before = self._kinds.get(asked)
+            if before is not None:
+                self._kinds.move_to_end(asked)
         if before is not None and before[0] is types:
             return before[1]
         found = kinds_of(types, wanted, job)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estimator.memory import TIGHT, YES
+from estimator.planning.contenders import within
 from estimator.planning.fronts import pareto_front
 from estimator.planning.offered import gpu_filter
 from estimator.planning.ways import Ways
@@ -118,27 +119,20 @@ def roomier(ways: Ways, shown: Ints) -> list[str]:
 
 def _beyond(ways: Ways, row: int, limits: Constraints) -> str:
     """Which of the request's limits a way breaks, in words; empty where it keeps to all of them."""
-    hourly, sure = float(ways.usd_per_hour[row]), limits.confidence
+    sure, outcome = limits.confidence, ways.outcome
     broken = []
-    if limits.max_usd_per_hour is not None and hourly > limits.max_usd_per_hour * (1 + 1e-12):
-        broken.append(f"over max_usd_per_hour of ${limits.max_usd_per_hour:,.2f}")
-    for words, limit, said, figure, chance in (
-        (
-            "past the deadline of {}",
-            limits.deadline,
-            "{:g} h".format,
-            ways.hours[row],
-            ways.outcome.meets_deadline[row],
-        ),
-        ("over the budget of {}", limits.budget, _dollars, ways.cost[row], ways.outcome.meets_budget[row]),
+    if (most := limits.max_usd_per_hour) is not None and not within(ways.usd_per_hour[row], most):
+        broken.append(f"over max_usd_per_hour of ${most:,.2f}")
+    for side, name, limit, said, figure, chance in (
+        ("past", "deadline", limits.deadline, "{:g} h".format, ways.hours[row], outcome.meets_deadline[row]),
+        ("over", "budget", limits.budget, _dollars, ways.cost[row], outcome.meets_budget[row]),
     ):
         if limit is None:
             continue
-        if figure > limit * (1 + 1e-12):
-            broken.append(words.format(said(limit)))
+        if not within(figure, limit):
+            broken.append(f"{side} the {name} of {said(limit)}")
         elif sure is not None and chance < sure:
-            limit_kept = words.partition(" the ")[2].format(said(limit))
-            broken.append(f"within the {limit_kept} in {chance:.0%} of cases where {sure:.0%} is asked")
+            broken.append(f"within the {name} of {said(limit)} in {chance:.0%} of cases where {sure:.0%} is asked")
     return f"; but {' and '.join(broken)}" if broken else ""
 
 

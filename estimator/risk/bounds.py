@@ -75,13 +75,6 @@ def least(plain: Plain, rank: int, *, unseen: bool = False) -> tuple[Floats, Flo
     return hours, _dollars(plain, hours, halton_paths(PATHS).price.min(), unseen) * (1.0 - ROUNDING)
 
 
-def keep(
-    plain: Plain, limit: Floats | float, ranks: Ranks, *, dollars: bool = False, unseen: bool = False
-) -> tuple[Mask, Mask]:
-    """`Upper.keep` for one limit alone."""
-    return Upper(plain).keep(limit, ranks, dollars=dollars, unseen=unseen)
-
-
 class Upper:
     """Upper bounds of n ways, for several limits; those of each path are worked out for the ways that need them."""
 

@@ -281,7 +281,7 @@ def _layout(row: Row, work: Work) -> tuple[float, ...]:
     capacity = (row.gpu.usable_gib or row.gpu.memory_gib or 80.0) * 2.0**30
     params, trainable = float(work.params), float(work.trainable_params)
     states = 2.0 * params + 16.0 * trainable
-    if math.isnan(row.tensor) and math.isnan(row.pipeline) and _megatron(row) and not _shards(row):
+    if math.isnan(row.tensor) and math.isnan(row.pipeline) and _megatron(row) and not row.fully_sharded:
         # nothing stated: tensor, then pipeline parallel until the states of a data-parallel replica's share fit
         while states / (tensor * pipeline) / max(1.0, min(gpus / (tensor * pipeline), 8.0)) > 0.6 * capacity:
             if tensor < min(8.0, gpus):
@@ -341,10 +341,6 @@ def _megatron(row: Row) -> bool:
     return row.tuned or row.pipeline > 1.0 or any(name in row.framework for name in ("megatron", "nemo"))
 
 
-def _shards(row: Row) -> bool:
-    return row.sharding in ("zero3", "fsdp")
-
-
 def _batch(row: Row, work: Work, data: float, pipeline: float) -> tuple[float, float]:
     """(micro-batch, accumulation): both stated as they are; global alone in micro-batches of up to 4,096 tokens
     (undivided on TPUs and in JAX, which do not accumulate); micro alone once (8 times a stage where pipelined);
@@ -373,7 +369,7 @@ def _sharding(row: Row, params: float, trainable: float, cut: float, data: float
     """Stated; else ZeRO-1 for models of Megatron's kind, ZeRO-3 where the states of a replica would not fit."""
     if data <= 1.0:
         return Sharding.NONE
-    if _shards(row):
+    if row.fully_sharded:
         return Sharding.ZERO3
     if row.sharding in ("zero1", "zero2"):
         return Sharding.ZERO1 if row.sharding == "zero1" else Sharding.ZERO2

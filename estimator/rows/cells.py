@@ -117,6 +117,11 @@ class Row:
     objective: Objective | None = None  # self-supervised; None: one view of every image, as in supervised training
 
     @property
+    def fully_sharded(self) -> bool:
+        """Weights are stated to be shared out too, not the optimizer's states alone."""
+        return self.sharding in ("zero3", "fsdp")
+
+    @property
     def language(self) -> bool:
         """A transformer over tokens (not image patches)."""
         return self.model.kind in LANGUAGE_KINDS and not self.model.image_size

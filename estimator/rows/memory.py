@@ -169,7 +169,7 @@ def _layout(prepared: Prepared, offload: Array | float, stack: Stack) -> Layout:
     unknown = np.array([math.isnan(row.micro_batch) and math.isnan(row.global_batch) for row in rows], bool)
     shared = (np.asarray(stack.shards_optimizer) > 0) & (np.asarray(layout.data) > 1)
     # FSDP shards over data and context parallelism together, so also where every GPU has a part of one sample
-    fully = np.array([row.sharding in ("fsdp", "zero3") for row in rows], bool) & (np.asarray(layout.context) > 1)
+    fully = np.array([row.fully_sharded for row in rows], bool) & (np.asarray(layout.context) > 1)
     return replace(
         layout,
         sharding=np.select(

@@ -259,13 +259,14 @@ def corrected_memory(prepared: Prepared) -> RowMemory:
     asked = with_activations(question(prepared), prepared, known, known_prepared, stated)
     asked, guessed = _with_inferred(asked, prepared)
     plain = complete(asked)
-    factor = np.exp(-correction(features_of(prepared), features, residual))
+    mine = features_of(prepared)
+    factor = np.exp(-correction(mine, features, residual))
     account = plain.account.scaled(factor)
     beyond = _leaves_open(prepared) & (account.used > plain.capacity)
     account = replace(
         account, sigma=account.sigma * np.where(guessed | beyond, np.maximum(DOUBTFUL / asked.doubt, 1.0), 1.0)
     )
-    heard = np.isin(features_of(prepared).lab, features.lab)
+    heard = np.isin(mine.lab, features.lab)
     half = Z80 * account.sigma * np.where(heard, KNOWN_LABORATORY, 1.0)
     return RowMemory(account, stated=plain.stated * factor, capacity=plain.capacity, half=half)
 

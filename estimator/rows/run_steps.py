@@ -16,6 +16,7 @@ from importlib.resources import files
 import numpy as np
 
 from benchmarks_db.errors import EstimatorError, WorkloadError
+from benchmarks_db.models import ModelFacts
 from estimator.rows.arrays import prepare
 from estimator.rows.cells import Row, figure, model_of, objective_of
 from estimator.rows.memory import row_memory
@@ -166,17 +167,14 @@ def _usual_precision(row: Mapping[str, str]) -> str:
 
 def _micro_batch(row: Mapping[str, str]) -> str:
     """Of models that are trained data-parallel: the share of one GPU, as accumulation is rare there; else open."""
-    try:
-        kind = model_of({**row, "model": objective_of(row)[1]})[0].kind
-    except EstimatorError:
-        return ""
-    if kind in ("decoder", "moe", "size-only"):
+    facts = _facts(row)
+    if facts is None or facts.kind in ("decoder", "moe", "size-only"):
         return ""
     gpus, batch, nodes = (figure(row, name) for name in ("gpus", "global_batch", "nodes"))
     if gpus >= 1 and batch >= gpus:
         return f"{batch / gpus:g}"
     several = nodes > 1 or gpus > GPUS_WHERE_UNSTATED
-    return f"{PICTURES_A_GPU:g}" if kind == "vision" and several and math.isnan(batch) else ""
+    return f"{PICTURES_A_GPU:g}" if facts.kind == "vision" and several and math.isnan(batch) else ""
 
 
 def _recomputation(row: Mapping[str, str]) -> str:
@@ -200,11 +198,16 @@ def _image_size(row: Mapping[str, str]) -> str:
 
 def _made_for_small(row: Mapping[str, str]) -> bool:
     """A network whose own pictures are small (ResNet-164 of CIFAR), which needs no other size."""
+    facts = _facts(row)
+    return bool(facts and facts.image_size and facts.image_size <= 64)
+
+
+def _facts(row: Mapping[str, str]) -> ModelFacts | None:
+    """Of the network below the objective; None where nobody knows it, which is told where the step is read."""
     try:
-        size = model_of({**row, "model": objective_of(row)[1]})[0].image_size
+        return model_of({**row, "model": objective_of(row)[1]})[0]
     except EstimatorError:
-        return False
-    return bool(size and size <= 64)
+        return None
 
 
 def _size_of(dataset: str) -> float | None:

@@ -102,11 +102,11 @@ def test_bounds_never_contradict_what_is_lived_through(number: int, share: float
     ten = 10.0 * outcome.undisturbed_late
     half, often = bounds.ranks_of(0.5), bounds.ranks_of_share(sure)
     for (surely, surely_not), truth in (
-        (bounds.keep(some, ten, bounds.ranks_of(0.9)), outcome.hours_p90 <= ten),
-        (bounds.keep(some, deadline, half), outcome.hours_p50 <= deadline),
-        (bounds.keep(some, budget, half, dollars=True), outcome.cost_p50 <= budget),
-        (bounds.keep(some, deadline, often), outcome.meets_deadline >= sure),
-        (bounds.keep(some, budget, often, dollars=True, unseen=True), outcome.meets_budget >= sure),
+        (bounds.Upper(some).keep(ten, bounds.ranks_of(0.9)), outcome.hours_p90 <= ten),
+        (bounds.Upper(some).keep(deadline, half), outcome.hours_p50 <= deadline),
+        (bounds.Upper(some).keep(budget, half, dollars=True), outcome.cost_p50 <= budget),
+        (bounds.Upper(some).keep(deadline, often), outcome.meets_deadline >= sure),
+        (bounds.Upper(some).keep(budget, often, dollars=True, unseen=True), outcome.meets_budget >= sure),
     ):
         assert not (surely & ~truth).any()
         assert not (surely_not & truth).any()
@@ -114,5 +114,5 @@ def test_bounds_never_contradict_what_is_lived_through(number: int, share: float
 
 def test_bounds_are_tight_enough_to_leave_little_open() -> None:
     plain = PLAINS[0]
-    surely, surely_not = bounds.keep(plain, 24.0, bounds.ranks_of(0.5))
+    surely, surely_not = bounds.Upper(plain).keep(24.0, bounds.ranks_of(0.5))
     assert (surely | surely_not).mean() > 0.8
