@@ -125,7 +125,7 @@ def _spellings(text: str) -> Iterator[str]:
     yield name
     name = name.rsplit("/", 1)[-1]
     yield name
-    name = name.removeprefix("meta-").removeprefix("meta ")
+    name = re.sub(r"^meta[\s_-]", "", name)
     yield from _stripped(name, _VARIANT)
     yield from _stripped(_TIMM_TAG.sub("", name), _VISION_TAG)
 

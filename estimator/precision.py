@@ -6,6 +6,7 @@ the rules here say which of them a format uses, and which formats a GPU does not
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,33 +19,37 @@ FORMATS = ("fp64", "fp32", "tf32", "fp16", "bf16", "pure-bf16", "fp8", "mxfp8", 
 """Formats of the matrix work; the last three appear in measurements only."""
 
 _SYNONYMS = {
-    "amp": "fp16",
-    "mixed": "fp16",
-    "amp-fp16": "fp16",
-    "fp16-mixed": "fp16",
+    "": "fp16",  # `amp`, `mixed`: nothing but that it is mixed
     "half": "fp16",
     "float16": "fp16",
-    "16-mixed": "fp16",
-    "amp-bf16": "bf16",
-    "bf16-mixed": "bf16",
+    "16": "fp16",
+    "f16": "fp16",
     "bfloat16": "bf16",
-    "bf16-true": "pure-bf16",
-    "pure_bf16": "pure-bf16",
+    "b16": "bf16",
     "float32": "fp32",
     "32": "fp32",
+    "f32": "fp32",
     "single": "fp32",
+    "no": "fp32",  # Accelerate's `mixed_precision: no`
+    "tensorfloat32": "tf32",
     "double": "fp64",
     "float64": "fp64",
+    "64": "fp64",
+    "o1": "fp16",  # levels of NVIDIA Apex's amp
+    "o2": "fp16",
     "e4m3": "fp8",
     "float8": "fp8",
-    "fp8-hybrid": "fp8",
-    "fp8-cs": "fp8",
-    "fp8-sc": "fp8",
-    "fp8-ds": "fp8",
-    "fp8-mx": "mxfp8",
+    "fp8hybrid": "fp8",
+    "fp8cs": "fp8",
+    "fp8sc": "fp8",
+    "fp8ds": "fp8",
+    "fp8mx": "mxfp8",
     "fp4": "nvfp4",
     "mxfp4": "nvfp4",
 }
+_UNSAID = frozenset({"amp", "mixed", "precision", "autocast", "torch", "dtype", "bit", "true", "full"})
+"""Words beside a format that change nothing: `torch.bfloat16`, `mixed-precision bf16`, `16-bit`; after `bf16`, `true`
+says that the weights are kept in it too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +71,16 @@ class MatrixRate:
 def canonical(text: str) -> str | None:
     """The format that `text` names (`amp-bf16` -> `bf16`), or None when it names none we know.
 
-    >>> canonical("AMP-BF16"), canonical("quux")
-    ('bf16', None)
+    >>> canonical("AMP-BF16"), canonical("torch.bfloat16"), canonical("bf16-true"), canonical("quux")
+    ('bf16', 'bf16', 'pure-bf16', None)
     """
-    name = text.strip().lower().replace("_", "-").replace(" ", "-")
-    name = _SYNONYMS.get(name, name)
+    words = re.split(r"[\s_.\-]+", text.strip().lower())
+    name = "".join(word for word in words if word not in _UNSAID)
+    if not name and not {"amp", "mixed"} & set(words):
+        return "fp32" if "full" in words else None
+    name = {"purebf16": "pure-bf16", "purefp16": "fp16"}.get(name, _SYNONYMS.get(name, name))
+    if name == "bf16" and "true" in words:
+        name = "pure-bf16"
     return name if name in FORMATS else None
 
 

@@ -167,7 +167,7 @@ def _detail(part: str, text: str) -> tuple[str, str]:
         return _SAID[plain]
     if plain in _WORDS:
         return _WORDS[plain], plain
-    if precision := canonical(plain):
+    if plain != "no" and not plain.isdigit() and (precision := canonical(plain)):  # a bare 16 may be of anything
         return "precision", precision
     if plain in ("batch", "batch-size") or re.match(r"(?:batch|batch-size|bs)[-=:]?\d", plain):
         raise _unread("say whose batch it is", text, "micro-batch 4", "global-batch 64")

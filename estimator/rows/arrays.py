@@ -61,7 +61,7 @@ MANY_GPUS = 256.0
 
 TIME_UNITS = {"s/step": 1.0, "ms/step": 1e-3}
 SAMPLE_UNITS = ("samples/s", "images/s", "img/s", "sequences/s", "seq/s", "imgs/s")
-UNITS = ("tokens/s", "frames/s", "audio-samples/s", *SAMPLE_UNITS, *TIME_UNITS)
+UNITS = ("tokens/s", "frames/s", "audio-samples/s", *SAMPLE_UNITS, *TIME_UNITS, "steps/s")
 
 
 @dataclass(frozen=True)
@@ -171,6 +171,7 @@ def prepare(rows: Sequence[Mapping[str, str]], *, profiles: bool = True) -> Prep
     is_time = np.array([unit in TIME_UNITS for unit in units], bool)
     per_gpu = np.array([row.per_gpu for row in read], bool)
     amount = samples * np.where(tokens, np.asarray(work.tokens), 1.0) / np.where(per_gpu, column["gpus"], 1.0)
+    amount = np.where(np.array([unit == "steps/s" for unit in units], bool), 1.0, amount)  # of all GPUs in lockstep
     return Prepared(
         index=np.array(index, np.int64),
         errors=errors,

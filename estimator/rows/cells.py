@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from benchmarks_db import models as model_facts
 from benchmarks_db.errors import EstimatorError, UnknownName, WorkloadError
 from benchmarks_db.gpus import Gpu, GpuMatch, resolve_gpu
 from benchmarks_db.models import ModelFacts, resolve_model
 from benchmarks_db.objectives import Objective, resolve_objective, split
 from estimator import precision as formats
 from estimator.hardware import Links, parse_links
+from estimator.rows.spellings import framework_of, per_gpu, task_of, unit_of, word, written
 from estimator.terms import Method
 
 READS = (
@@ -36,27 +36,6 @@ WHOLE = frozenset({"nodes", "seq_len", "image_size", "tp", "pp", "cp", "ep"})
 NOTHING = frozenset({"", "nan", "null", "none", "n/a", "na", "unknown", "auto", "?", "-", "\u2013", "\u2014"})
 """What people write where there is no figure."""
 
-SCOPES = {
-    "": "total", "total": "total", "job": "total", "global": "total", "per_gpu": "per_gpu", "per_device": "per_gpu",
-    "per_accelerator": "per_gpu", "per_chip": "per_gpu",
-}  # fmt: skip
-WORDS: Mapping[str, tuple[str, ...]] = {
-    "act_ckpt": ("none", "selective", "full"),
-    "sharding": ("none", "ddp", "zero1", "zero2", "zero3", "fsdp"),
-    "compiled": ("yes", "no"),
-    "stack": ("plain", "tuned"),
-    "memory_format": ("contiguous", "channels-last"),
-    "data_kind": ("real", "synthetic"),
-}
-"""Closed vocabularies whose other words count as blank."""
-_WRITTEN: Mapping[str, Mapping[str, str]] = {
-    "act_ckpt": {"yes": "full", "true": "full", "on": "full", "1": "full", "no": "none", "false": "none", "off": "none",
-                 "0": "none"},
-    "sharding": {"zero-1": "zero1", "zero-2": "zero2", "zero-3": "zero3", "fsdp1": "fsdp", "fsdp2": "fsdp",
-                 "hsdp": "fsdp", "full": "fsdp", "full-shard": "fsdp", "dp": "ddp", "no": "none", "off": "none"},
-    "compiled": {"true": "yes", "1": "yes", "on": "yes", "none": "no", "false": "no", "0": "no", "off": "no"},
-    "memory_format": {"nhwc": "channels-last", "nchw": "contiguous"},
-}  # fmt: skip
 _GROUPED = re.compile(r"\d{1,3}(,\d{3})+(\.\d+)?|\d{1,3}([ '\u00a0\u202f]\d{3})+([.,]\d+)?")
 _DECIMAL_COMMA = re.compile(r"\d+,\d+")
 
@@ -176,47 +155,26 @@ def gpus_of(row: Mapping[str, str]) -> float:
     return stated if isinstance(match, str) else match.count or math.nan
 
 
-def word(row: Mapping[str, str], name: str) -> str:
-    """A cell's text, lower case, or "" (also for `nan`, `none` where none is no value of the column)."""
-    text = str(row.get(name) or "").strip().lower()
-    return "" if text in ("nan", "null", "n/a", "unknown", "?") else text
-
-
-def written(row: Mapping[str, str], name: str) -> str:
-    """A cell of a closed vocabulary under the name it has here: `zero-3` is zero3, `true` is yes or full.
-
-    >>> written({"act_ckpt": "True"}, "act_ckpt"), written({"sharding": "ZeRO_3"}, "sharding")
-    ('full', 'zero3')
-    """
-    text = word(row, name).replace("_", "-")
-    return _WRITTEN.get(name, {}).get(text, text)
-
-
 def format_of(row: Mapping[str, str], gpu: Gpu) -> str:
     """The number format of the matrix work: as stated (`nf4+bf16` computes in bf16), else what the GPU is best at.
 
     UnknownName for a word that is none. The 4-bit weights of QLoRA are no format to compute in.
     """
     stated = word(row, "precision")
-    if not stated:
+    if stated in NOTHING:
         return formats.auto(gpu)
-    parts = [stated, *reversed(re.split(r"[\s+/,;|]+", stated))]
-    found = next((name for part in parts if (name := formats.canonical(part))), None)
+    if whole := formats.canonical(stated):
+        return whole
+    parts = [part for part in reversed(re.split(r"[\s+/,;|&()]+", stated)) if part]
+    named = [name for part in parts if (name := formats.canonical(part))]
+    found = next((name for name in named if name != "fp32"), named[0] if named else None)  # fp32 keeps the sums
     if found is None and re.match(r"fp8\b|mxfp8\b", stated):
         found = stated.partition("-")[0].partition("_")[0]
-    if found is None and re.fullmatch(r"auto|(nf|int|fp)4|4-?bit|(nf|int|fp)8|8-?bit", stated):
+    if found is None and re.fullmatch(r"(nf|int|fp)4|4-?bit|(nf|int|fp)8|8-?bit", stated):
         return formats.auto(gpu)
     if found is None:
         raise UnknownName("precision", stated, formats.FORMATS, field="precision")
     return found
-
-
-def per_gpu(row: Mapping[str, str]) -> bool:
-    """Whether the row's throughput is of one GPU; UnknownName for a scope that is neither that nor the total."""
-    scope = re.sub(r"[\s\-]+", "_", word(row, "scope"))
-    if scope not in SCOPES:
-        raise UnknownName("scope", str(row.get("scope")), ("total", "per_gpu"), field="scope")
-    return SCOPES[scope] == "per_gpu"
 
 
 def lab_of(source: str) -> str:
@@ -247,10 +205,6 @@ def _gpu(text: str) -> GpuMatch | str:
 
 @lru_cache(maxsize=4096)
 def _named_model(text: str) -> tuple[ModelFacts, bool] | None:
-    find = getattr(model_facts, "find_model", None)
-    if find is not None:
-        found = find(text)
-        return (found.model, found.loose) if found else None
     try:
         match = resolve_model(text)
     except EstimatorError:
@@ -312,7 +266,7 @@ def model_of(row: Mapping[str, str]) -> tuple[ModelFacts, bool, bool]:
         return facts, True, loose
     named, active = size_in_name(name)
     params = named if math.isnan(params) else params
-    task = word(row, "task")
+    task = task_of(row)
     language = task.startswith(("llm", "lm", "language", "text", "finetune", "pretrain")) or not math.isnan(
         figure(row, "seq_len")
     )
@@ -347,12 +301,12 @@ _PEFT = {
 
 def method_of(row: Mapping[str, str]) -> Method:
     """Training method: `peft` decides; else full fine-tuning where the task says so, else pretraining."""
-    peft = word(row, "peft")
+    peft = written(row, "peft")
     if peft in _PEFT:
         return _PEFT[peft]
     if "lora" in peft:  # `bnb-qlora`, `awq-lora`, `rslora`: quantised where the name says so
         return Method.QLORA if re.search(r"^q|-q|gptq|awq|bnb|nf4|int4|4bit", peft) else Method.LORA
-    return Method.FULL if "finetune" in word(row, "task").replace("-", "").replace("_", "") else Method.PRETRAIN
+    return Method.FULL if "finetune" in task_of(row) else Method.PRETRAIN
 
 
 def read_row(row: Mapping[str, str]) -> Row:
@@ -376,7 +330,7 @@ def read_row(row: Mapping[str, str]) -> Row:
         fmt = "fp32" if fmt.endswith("bf16") else formats.auto(gpu)
     gpus = gpus_of(row)
     gpus = 1.0 if math.isnan(gpus) else gpus
-    framework = word(row, "framework")
+    framework = framework_of(row)
     image = figure(row, "image_size")
     stack = written(row, "stack")
     lab = lab_of(source)
@@ -394,7 +348,7 @@ def read_row(row: Mapping[str, str]) -> Row:
         links=parse_links(word(row, "interconnect")),
         format=fmt,
         method=method,
-        task=word(row, "task"),
+        task=task_of(row),
         seq_len=figure(row, "seq_len"),
         longest_sample=figure(row, "longest_sample"),
         image_size=image,
@@ -406,13 +360,13 @@ def read_row(row: Mapping[str, str]) -> Row:
         expert=figure(row, "ep"),
         act_ckpt=written(row, "act_ckpt"),
         sharding=written(row, "sharding"),
-        attention=word(row, "attention"),
+        attention=written(row, "attention"),
         compiled=written(row, "compiled") == "yes",
-        optimizer=word(row, "optimizer"),
+        optimizer=re.sub(r"\s+", "-", word(row, "optimizer")),
         framework=framework,
         date=word(row, "date")[:7],
-        peft=word(row, "peft"),
-        unit=word(row, "unit").replace(" ", ""),
+        peft=written(row, "peft"),
+        unit=unit_of(row)[0],
         per_gpu=per_gpu(row),
         tuned=tuned,
         channels_last=memory_format == "channels-last" or (tuned and not memory_format),

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
-from estimator.rows.cells import WORDS, written
+from estimator.rows.spellings import WORDS, written
 
 NEVER_READ = ("throughput", "tflops_per_gpu", "mfu", "mem_gib_per_gpu", "notes", "wall_hours", "gpu_hours", "cost_usd")
 """Columns of measurements and runs that a prediction must not read: nobody misspelt one of the others."""

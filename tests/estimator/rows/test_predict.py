@@ -68,7 +68,8 @@ def test_a_stranger_gets_a_wider_interval_than_a_known_group():
     ("wrong", "error"),
     [
         ({"unit": "furlongs"}, "unit: unknown unit 'furlongs'"),
-        ({"unit": "samples/sec"}, "unit: unknown unit 'samples/sec' (did you mean samples/s"),
+        ({"unit": "sampels/sec"}, "unit: unknown unit 'sampels/s' (did you mean samples/s"),
+        ({"unit": "tokens/s/gpu", "scope": "total"}, "unit: 'tokens/s/gpu' is of one GPU, the scope is total"),
         ({"gpus": "-1"}, "gpus: '-1' is not a number above 0"),
         ({"gpus": "eight"}, "gpus: 'eight' is not a number above 0"),
         ({"tp": "0"}, "tp: '0' is not a number above 0"),
@@ -91,13 +92,70 @@ def test_a_cell_that_makes_no_sense_is_refused_with_what_would(wrong, error):
     "same",
     [
         {"seq_len": "2,048"}, {"seq_len": "2 048"}, {"micro_batch": "6,0"}, {"scope": "Total "}, {"pp": "none"},
-        {"precision": "bf16-mixed"}, {"sharding": "FSDP2"}, {"sharding": "full_shard"}, {"act_ckpt": "False"},
         {"params_m": "n/a"},
     ],
 )  # fmt: skip
-def test_other_spellings_of_the_same_cell_give_the_same_answer(same):
+def test_other_spellings_of_the_same_figure_give_the_same_answer(same):
     told, usual = predict_rows([KNOWN | same, KNOWN])
     assert [told[name] for name in ADDED] == [usual[name] for name in ADDED]
+
+
+SPELLINGS = {
+    ("precision", "bf16"): ("BF16", "bfloat16", "torch.bfloat16", "bf16-mixed", "mixed bf16", "amp_bf16", "bf16/fp32"),
+    ("precision", "fp16"): ("half", "float16", "16", "16-mixed", "AMP", "mixed precision", "fp16-amp", "amp O2"),
+    ("precision", "tf32"): ("TensorFloat-32", "TF-32"),
+    ("precision", "fp32"): ("float32", "32-true", "single precision", "no", "full precision"),
+    ("precision", ""): ("none", "auto", "n/a"),
+    ("sharding", "zero3"): ("ZeRO-3", "zero_3", "stage3", "DeepSpeed ZeRO Stage 3", "ds-zero3", "zero3-offload"),
+    ("sharding", "fsdp"): ("FSDP2", "full_shard", "FSDP (full_shard)", "HYBRID_SHARD"),
+    ("sharding", "zero2"): ("ZeRO 2", "shard_grad_op", "fsdp-shard_grad_op"),
+    ("sharding", "ddp"): ("DP", "data parallel", "DistributedDataParallel"),
+    ("act_ckpt", "full"): ("True", "yes", "Full recompute", "block"),
+    ("act_ckpt", "none"): ("False", "off", "no"),
+    ("act_ckpt", "selective"): ("Selective (attention)", "selective_recompute"),
+    ("compiled", "yes"): ("True", "1", "torch.compile"),
+    ("attention", "eager"): ("Eager", "vanilla"),
+    ("attention", "flash"): ("FA2", "flash_attention_2", "Flash Attention"),
+    ("peft", "qlora"): ("QLoRA", "Q-LoRA", "q_lora"),
+    ("peft", "none"): ("None", "full", "no"),
+    ("task", "llm-finetune"): ("LLM fine-tuning", "llm_finetuning", "llm-sft", "llm-fine-tune"),
+    ("task", "llm-pretrain"): ("LLM pre-training", "llm_pretraining"),
+    ("optimizer", "adamw-8bit"): ("AdamW 8bit", "ADAMW_8BIT"),
+    ("framework", "megatron-lm"): ("Megatron LM", "megatron_lm"),
+    ("framework", "pytorch-2.1"): ("PyTorch 2.1", "torch 2.1", "torch==2.1", "pytorch_2.1"),
+    ("framework", "llm-foundry/composer"): ("LLM Foundry/Composer",),
+    ("framework", "litgpt"): ("Lit-GPT",),
+    ("stack", "tuned"): ("Tuned",),
+    ("unit", "tokens/s"): ("tok/s", "tokens/sec", "Tokens per second", "token/s", "tokens_per_second"),
+    ("unit", "samples/s"): ("samples/sec", "samples per second", "examples/second"),
+    ("unit", "ms/step"): ("ms/iter", "ms per step", "milliseconds/iteration"),
+    ("unit", "s/step"): ("sec/it", "seconds per step", "s / iter"),
+    ("unit", "steps/s"): ("it/s", "iterations per second"),
+}
+
+
+@pytest.mark.parametrize(("column", "word"), SPELLINGS)
+@pytest.mark.parametrize("row", ["known", "stranger"])
+def test_other_spellings_of_the_same_word_give_the_same_answer(column, word, row):
+    base = KNOWN if row == "known" else KNOWN | {"source": "", "task": "llm-finetune", "framework": "", "seq_len": ""}
+    usual, *told = predict_rows([base | {column: text} for text in (word, *SPELLINGS[column, word])])
+    assert not usual["error"]
+    assert [[other[name] for name in ADDED] for other in told] == [[usual[name] for name in ADDED]] * len(told)
+
+
+def test_a_unit_that_names_the_gpu_is_of_one_gpu():
+    texts = ("tokens/s", "tokens/s/gpu", "tok/sec per device", "tokens/gpu/s", "tokens/second/GPU")
+    usual, *told = predict_rows([KNOWN | {"unit": text, "scope": "per_gpu"} for text in texts])
+    blank = predict_rows([KNOWN | {"unit": text, "scope": ""} for text in texts[1:]])
+    assert [[row[name] for name in ADDED] for row in told + blank] == [[usual[name] for name in ADDED]] * 8
+
+
+def test_steps_a_second_are_the_inverse_of_seconds_a_step_whatever_the_scope():
+    steps, one, seconds = predict_rows(
+        [KNOWN | {"unit": "steps/s"}, KNOWN | {"unit": "it/s", "scope": "per_gpu"}, KNOWN | {"unit": "s/step"}]
+    )
+    assert float(steps[ADDED[0]]) == pytest.approx(1 / float(seconds[ADDED[0]]), rel=1e-5)
+    assert steps[ADDED[0]] == one[ADDED[0]]
 
 
 def test_throughput_of_one_gpu_is_so_however_the_scope_is_written():
