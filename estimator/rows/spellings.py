@@ -1,6 +1,6 @@
 """Under which one name does a word of a row go, however its table spells it?
 
-`ZeRO stage 3`, `zero_3` and `stage3` are one sharding, `tok/s/GPU` is tokens/s of one GPU: two tables that state the same
+`ZeRO stage 3`, `zero_3` and `stage3` are one sharding, `tok/s/GPU` is tokens/s of one GPU: tables that state the same
 fact get the same answer. A word of a closed vocabulary that means nothing here counts as blank (`headers.doubts` says
 so); a unit or scope that means nothing is refused.
 """
