@@ -95,6 +95,12 @@ class Mends:
                 said = f"{field} was {old or 'empty'}: {rule['reason']}"
                 row["mended"] = "; ".join(filter(None, [row.get("mended", ""), said]))
 
+    def model_of(self, table: str, row: Row) -> str:
+        """The model that the table of corrections takes `row` for; nothing is mended or counted."""
+        renamed = (rule for rule in self.rules[table] if rule["field"] == "model")
+        found = [rule["new"] for rule in renamed if all(self._matches(c, row) for c in rule["match"].split(" & "))]
+        return found[-1] if found else row["model"]
+
     def unused(self) -> list[Row]:
         """Rules that matched nothing: slips of the table, or a folder that has changed."""
         return [rule for rules in self.rules.values() for rule in rules if not self.used[rule["line"]]]
@@ -148,8 +154,8 @@ def import_vision(folder: Path) -> None:
     write(DATA / "models" / "vision.csv", VISION_COLUMNS, [*rows.values(), *own])
 
 
-def import_profiled(folder: Path) -> None:
-    """Models that only measurements (kind `profiled`) or only runs with a size (`size-only`) name."""
+def import_profiled(folder: Path, mends: Mends) -> None:
+    """Models that only measurements (kind `profiled`) or only runs with a size (`size-only`) name, mended names last."""
     write(DATA / "models" / "profiled.csv", PROFILED_COLUMNS, [])
     from benchmarks_db import models
 
@@ -159,7 +165,7 @@ def import_profiled(folder: Path) -> None:
         for file in sorted((folder / path).glob("*.csv")):
             for row in read(file):
                 try:
-                    models.resolve_model(split(row["model"])[1])
+                    models.resolve_model(split(mends.model_of(path, row))[1])
                 except EstimatorError:
                     found[row["model"]].append(row | {"kind": kind, "throughput": row.get("throughput", "")})
     for alias in read(DATA / "model_aliases.csv"):
@@ -265,7 +271,9 @@ def import_runs(folder: Path, mends: Mends, left: Leavings) -> dict[str, list[Ro
                 continue
             read_objective(row)
             try:
-                row["model"] = models.resolve_model(row["model"]).model.name
+                mended = mends.model_of("runs", row)
+                known = models.resolve_model(mended).model.name
+                row["model"] = known if mended == row["model"] else row["model"]  # the other is mended below
                 row["gpu"] = canonical_gpu(row["gpu"]) if row["gpu"] else ""
             except EstimatorError as error:
                 row |= {"quality": "unusable", "quality_reason": f"no facts to predict it from: {error.message}"}
@@ -329,7 +337,7 @@ def main(folder: Path) -> int:
     import_gpus(folder, mends)
     import_transformers(folder, mends)
     import_vision(folder)
-    import_profiled(folder)
+    import_profiled(folder, mends)
     facts_report.forget_cached_names()
     tables = import_measurements(folder, mends, left) | import_runs(folder, mends, left)
     tables |= import_microbench(folder, left) | import_facts_and_cases(folder, left)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from benchmarks_db import run_facts, stated_cases
+from pathlib import Path
+
+import pytest
+
+from benchmarks_db import run_facts, schema, stated_cases
 from benchmarks_db.microbench import load as load_microbench
+from scripts import import_facts
 
 
 def test_every_fact_has_a_source_and_a_known_topic() -> None:
@@ -38,3 +43,18 @@ def test_microbenchmarks_load_as_columns() -> None:
     table = load_microbench()
     assert len(table) > 400
     assert (table.number("value") > 0).all()
+
+
+def test_a_mended_name_decides_whether_the_model_of_a_run_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(import_facts, "DATA", tmp_path)
+    mends = tmp_path / "mends.csv"
+    mends.write_text("table,match,field,old,new,reason\nruns,run=first,model,*,mpt-1b,its own name\n", encoding="utf-8")
+    sources = tmp_path / "left_out_sources.csv"
+    sources.write_text("source,licence\n", encoding="utf-8")
+    columns = [name for name in schema.names(schema.RUN) if name not in ("id", "quality", "quality_reason", "mended")]
+    cells = {"source": "a/b@c", "model": "mpt-1.3b", "task": "llm-pretrain", "gpu": "A100-SXM4-80GB", "tokens_b": "1"}
+    import_facts.write(tmp_path / "runs" / "x.csv", columns, [cells | {"run": run} for run in ("first", "second")])
+    found = import_facts.import_runs(tmp_path, import_facts.Mends(mends), import_facts.Leavings(sources))["runs/x"]
+    assert [(row["model"], row["quality"]) for row in found] == [("mpt-1b", "ok"), ("mpt-1.3b", "unusable")]
