@@ -155,7 +155,7 @@ def import_vision(folder: Path) -> None:
 
 
 def import_profiled(folder: Path, mends: Mends) -> None:
-    """Models that only measurements (kind `profiled`) or only runs with a size (`size-only`) name, mended names last."""
+    """Models that only measurements (kind `profiled`) or only runs with a size (`size-only`) name."""
     write(DATA / "models" / "profiled.csv", PROFILED_COLUMNS, [])
     from benchmarks_db import models
 
