@@ -47,7 +47,9 @@ def traffic(work: Work, hardware: Hardware, layout: Layout, stored_bytes: float 
 
     Tensor parallel: 2 all-reduces a layer forward, 2 backward, 2 more when recomputed; ring factor 2 (t-1)/t.
     Experts: 2 exchanges a layer forward and backward of (experts a token) x hidden, (e-1)/e of it away from home.
-    Pipeline: one activation plane between stages, forward and backward, for each micro-batch and virtual stage.
+    Pipeline: one activation plane between stages, forward and backward, for each micro-batch and virtual stage. Ranks
+    lie as Megatron lays them (tensor, context, data, pipeline from near to far): stages of a job of several nodes talk
+    over the network, replicas of a stage inside the node first.
     Context parallel: keys and values go round the ring, forward and twice backward.
     Data parallel: gradients once a step (ring all-reduce, 2 (d-1)/d x 4 bytes); FSDP: weights gathered forward and
     backward of every micro-batch and gradients scattered. A ring over nodes moves the bytes once through each node's
@@ -73,7 +75,7 @@ def traffic(work: Work, hardware: Hardware, layout: Layout, stored_bytes: float 
     exchanged = plane * work.experts_per_token * (e - 1.0) / e / t
     expert = np.where(e > 1, layers * (4.0 + 2.0 * again) * micros * (exchanged / inside + latency), 0.0)
 
-    inside = np.where(t * p <= domain, link, nic)
+    inside = np.where(t * cp * d * p <= domain, link, nic)
     sends = micros * layout.virtual_stages * 2.0 * (plane / t / inside + latency)
     sent = np.where(p > 1, sends, 0.0)
 

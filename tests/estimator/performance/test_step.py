@@ -124,6 +124,19 @@ def test_a_second_node_on_slow_ethernet_can_be_slower_than_one():
     assert step_time(made, two, Layout(data=8.0, sharding=Sharding.ZERO3)).total[0] / 8 > one
 
 
+def test_of_a_pipeline_and_its_replicas_one_crosses_the_network():
+    """4 nodes of 4 GPUs hold 4 stages of 4 replicas: either stages or replicas talk between nodes, never neither."""
+    made = work(resolve_model("llama2-7b").model, seq_len=2048)
+    fast = machine("RTX-3090", nodes=4.0, per_node=4.0)
+    slow = replace(fast, nic_gbps=fast.nic_gbps / 100.0)
+    layout = Layout(micro_batch=1.0, grad_accum=16.0, data=4.0, pipeline=4.0, sharding=Sharding.ZERO1)
+    communication = [float(step_time(made, network, layout).communication[0]) for network in (fast, slow)]
+    assert communication[1] > 20.0 * communication[0]
+    eight = replace(layout, data=2.0)
+    together, apart = (step_time(made, machine(nodes=n, per_node=8.0 / n), eight).communication[0] for n in (1.0, 2.0))
+    assert together < apart
+
+
 def test_quantised_bases_pay_for_dequantisation_and_plain_stacks_for_their_host():
     made = work(resolve_model("llama3-8b").model, seq_len=512, method=Method.LORA)
     base, four, plain = (
