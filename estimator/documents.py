@@ -172,6 +172,12 @@ class ConvertedDocument(_Document):
 class EstimateEntry(_Document):
     """One workload on one hardware and layout: how long, does it fit, and why; a price where one is known."""
 
+    cloud: str | None = Field(default=None, description="who rents the machine; own: a machine of yours")
+    region: str | None = None
+    zone: str | None = None
+    zone_id: str | None = None
+    instance_type: str | None = Field(default=None, description="type or name of the machine; null: nobody rents it so")
+    market: Market | None = None
     gpu: str
     gpus: float
     nodes: int
@@ -211,7 +217,6 @@ class PlanEntry(EstimateEntry):
     cloud: str
     region: str | None
     zone: str | None
-    zone_id: str | None = None
     instance_type: str
     market: Market
     pareto: bool

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-ESTIMATE_CSV = (
+_FIGURES = (
     "gpu", "gpus", "nodes", "micro_batch", "grad_accum", "data", "tensor", "pipeline", "context", "expert",
     "virtual_stages", "sharding", "activation_checkpointing", "throughput", "throughput_unit", "step_ms", "steps",
     "mfu", "hfu", "bound_by",
@@ -17,7 +17,9 @@ ESTIMATE_CSV = (
     "probability_deadline", "probability_budget",
     "evidence", "evidence_measurements", "warnings",
 )  # fmt: skip
-PLAN_CSV = ("rank", "cloud", "region", "zone", "instance_type", "market", *ESTIMATE_CSV, "pareto")
+_MACHINE = ("cloud", "region", "zone", "instance_type", "market")
+ESTIMATE_CSV = (*_FIGURES, *_MACHINE)
+PLAN_CSV = ("rank", *_MACHINE, *_FIGURES, "pareto")
 
 
 def flat_entry(entry: Mapping[str, Any]) -> dict[str, Any]:

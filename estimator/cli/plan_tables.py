@@ -56,6 +56,7 @@ _PLAN_COLUMNS = (
 )
 _ESTIMATE_COLUMNS = (
     *_COMMON[:1],
+    Column("machine", lambda e: str(e.get("instance_type") or UNKNOWN), spare=5),
     Column("throughput", lambda e: f"{count(e['throughput']['value'])} {e['throughput']['unit']}", right=True),
     Column("step", lambda e: f"{figure(e['step_ms'])} ms", right=True),
     Column("MFU", lambda e: f"{e['mfu']:.0%}" if e["mfu"] is not None else UNKNOWN, right=True),
@@ -241,11 +242,17 @@ def _comparison(entries: list[Any]) -> str:
     fastest = min(entries, key=lambda e: e["hours"]["p50"])
     least = fastest["hours"]["p50"]
     others = [
-        f"{figure(entry['gpus'])} x {entry['gpu']} takes {entry['hours']['p50'] / least:.2f} x as long"
+        f"{_called(entry)} takes {entry['hours']['p50'] / least:.2f} x as long"
         for entry in entries
         if entry is not fastest
     ]
-    return printable(f"Fastest: {figure(fastest['gpus'])} x {fastest['gpu']}; {', '.join(others)}.")
+    return printable(f"Fastest: {_called(fastest)}; {', '.join(others)}.")
+
+
+def _called(entry: Row) -> str:
+    """The GPUs of an entry; of an own machine with its name, as two of them may have the same."""
+    gpus = f"{figure(entry['gpus'])} x {entry['gpu']}"
+    return f"{entry['instance_type']} ({gpus})" if entry.get("cloud") == "own" else gpus
 
 
 def _closest(closest: Row | None) -> str:

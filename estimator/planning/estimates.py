@@ -56,7 +56,7 @@ def estimate(
 
     A GPU that an offer has in that number is priced by the cheapest such offer with the fewest machines (on-demand
     unless `constraints.markets` says otherwise); any other is estimated from its datasheet and has no price. No count
-    means one GPU. `told` hears of each machine and may stop the work by raising; `history` and `step_times` are
+    means one GPU. Of an own machine all its `nodes` are taken, as far as the batch divides over them. `told` hears of each machine and may stop the work by raising; `history` and `step_times` are
     as for a plan.
 
     Raises WorkloadError when no hardware is named, TypeError for what is no request (see `Workload.of`).
@@ -106,7 +106,10 @@ def estimate(
         table = open_offers.table
         if open_offers.last is not None:  # no price stated: the time is still worth knowing
             table = own_table([own_machine(machine.stated(), field=f"own.{number}")], now=moment)
-        _add(job, ways_of(job, table, GpuFilter({}, ()), own, step_times=step_times), machine.name, moment, answers)
+        ways = ways_of(job, table, GpuFilter({}, ()), own, step_times=step_times)
+        if len(ways):
+            ways = ways.select(ways.nodes == ways.nodes.max())  # all of the machines that are stated
+        _add(job, ways, machine.name, moment, answers)
     return EstimateDocument(
         workload=echo(job),
         estimates=answers.entries,

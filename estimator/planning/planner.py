@@ -410,12 +410,6 @@ def _entry(
     entry = PlanEntry(
         **entry_of(job, ways, row, now, near),
         rank=rank,
-        cloud=offer.cloud,
-        region=offer.region,
-        zone=offer.zone,
-        zone_id=offer.zone_id,
-        instance_type=offer.instance_type,
-        market=offer.market,
         pareto=pareto,
         other_offers=int(ways.others[row]),
     )

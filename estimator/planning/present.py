@@ -113,6 +113,7 @@ def entry_of(job: Job, ways: Ways, row: int, now: datetime, near: list[Measureme
     cost = None if price.usd_per_hour is None else _interval(ways.outcome, "cost", row)
     parts = {} if cost is None else cost_parts(job, ways, row, cost.p50)
     return {
+        **machine_of(job, offer),
         "gpu": str(np.asarray(found.hardware.gpu)[at]),
         "gpus": gpus,
         "nodes": nodes,
@@ -140,6 +141,14 @@ def entry_of(job: Job, ways: Ways, row: int, now: datetime, near: list[Measureme
         "evidence": evidence_document(job, evidence, at, near),
         "warnings": cautions(job, ways, row, offer, price),
     }
+
+
+def machine_of(job: Job, offer: Offer) -> dict[str, Any]:
+    """Which machine it is, and where; nothing of one that is only the datasheet of its GPUs."""
+    if offer.market is Market.OWN and not any(own.name == offer.instance_type for own in job.workload.own):
+        return {}
+    names = ("cloud", "region", "zone", "zone_id", "instance_type", "market")
+    return {name: getattr(offer, name) for name in names}
 
 
 def hours_parts(job: Job, ways: Ways, row: int) -> dict[str, float]:

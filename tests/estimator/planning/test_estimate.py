@@ -93,3 +93,25 @@ def test_machines_that_nobody_rents_talk_over_the_network_that_clusters_of_their
 
 def test_a_gpu_with_one_meaning_is_not_said_to_be_another() -> None:
     assert not any("could also be" in text for text in compared("H800:8").warnings)
+
+
+def test_an_own_machine_is_estimated_with_all_its_nodes_and_under_its_name() -> None:
+    lab = {"gpu": "A100-80GB", "gpus_per_node": 8, "nodes": 2, "usd_per_hour": 10}
+    own = [
+        lab | {"name": "slow", "network_gbps": 10},
+        lab | {"name": "fast", "network_gbps": 800, "rdma": "infiniband"},
+    ]
+    slow, fast = compared(own=own, method="full").estimates
+    assert [(e.instance_type, e.cloud, e.nodes, e.gpus) for e in (slow, fast)] == [
+        ("slow", "own", 2, 16),
+        ("fast", "own", 2, 16),
+    ]
+    assert slow.hours.p50 > fast.hours.p50
+    assert slow.price.usd_per_hour == 20
+
+
+def test_an_estimate_says_which_machine_its_price_is_of() -> None:
+    rented, nobody = compared("H100:8", "RTX-4090").estimates
+    assert (rented.cloud, rented.market, nobody.instance_type, nobody.cloud) == ("aws", "on-demand", None, None)
+    assert rented.instance_type
+    assert rented.region
