@@ -112,20 +112,17 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def as_csv(rows: Iterable[Row], columns: Sequence[str], *, verbatim: bool = False, delimiter: str = ",") -> str:
+def as_csv(rows: Iterable[Row], columns: Sequence[str]) -> str:
     """CSV with a header; unknown is an empty cell, numbers have a decimal point and no separators.
 
-    Text that a spreadsheet would run as a formula is made plain, unless it must come out `verbatim`.
+    Text that a spreadsheet would run as a formula is made plain.
     """
     from estimator.sheets.safety import csv_cell
 
-    def plain(text: str) -> str:
-        return text if verbatim else csv_cell(text, delimiter)
-
     sheet = io.StringIO()
-    writer = csv.writer(sheet, delimiter=delimiter, lineterminator="\n")
+    writer = csv.writer(sheet, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows([plain(str(_cell(row.get(name)))) for name in columns] for row in rows)
+    writer.writerows([csv_cell(str(_cell(row.get(name))), ",") for name in columns] for row in rows)
     return sheet.getvalue()
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from benchmarks_db.errors import WorkloadError
 from estimator.cli.csv_rows import read_sheet
 from estimator.cli.errors import note
 from estimator.cli.flags import FormatOption, OfflineOption, OutputOption
-from estimator.cli.output import as_csv, as_json, chosen_format, emit
+from estimator.cli.output import Column, as_json, as_table, chosen_format, emit
+from estimator.cli.settings import settings
 
 NUMBER = re.compile(r"[\d.]+(e[+-]?\d+)?")
 
@@ -29,7 +34,9 @@ def predict(
     Measured columns (throughput, mfu, memory, hours, cost) are never read. Separators, decimal commas and the spelling
     of headers may be those of any spreadsheet; the answer is written with the same separator and decimal mark.
     """
-    how = chosen_format(format or (None if output and output.suffix == ".json" else "csv"), output)
+    how = chosen_format(format, output)
+    if how == "table" and not format:
+        how = "csv"
     sheet = read_sheet(rows)
     if runs:
         from estimator.rows import run_steps, whole_runs
@@ -43,26 +50,56 @@ def predict(
 
         predicted = steps.predict_rows
         read, names = cells.READS, steps.ADDED
-    from estimator.rows.headers import doubts, near_misses
+    from estimator.rows.headers import doubts, near_misses, places_of
 
-    for text in (*near_misses(sheet.header, read), *doubts(sheet.rows, read)):
+    places = places_of(sheet.header, read)
+    for name, title in places.items():
+        if sheet.header.count(title) > 1:
+            raise WorkloadError(f"the table has the column {title!r} twice", field=name, value=title)
+    given = sheet.rows(places.values())
+    for text in (*sheet.notes, *near_misses(sheet.header, read), *doubts(given, read)):
         note(text)
-    answers = predicted([row for i, row in enumerate(sheet.rows) if i not in sheet.ragged])
-    waiting = iter(answers)
-    out = [
-        {**row, **dict.fromkeys(names, ""), "error": sheet.ragged[i]} if i in sheet.ragged else {**row, **next(waiting)}
-        for i, row in enumerate(sheet.rows)
+    waiting = iter(predicted(given))
+    answers = [
+        {**dict.fromkeys(names, ""), "error": sheet.ragged[i]} if i in sheet.ragged else next(waiting)
+        for i in range(len(sheet.cells))
     ]
-    header = [*(name for name in sheet.header if name not in names), *names]
+    kept = [i for i, title in enumerate(sheet.header) if title not in names]
+    header = [*(sheet.header[i] for i in kept), *names]
+    out = [
+        [*(row[i] for i in kept), *(answer[name] for name in names)]
+        for row, answer in zip(sheet.cells, answers, strict=True)
+    ]
     if how == "json":
-        emit(as_json({"version": "1", "rows": out}), output)
+        titles = _distinct(header)
+        emit(as_json({"version": "1", "rows": [dict(zip(titles, row, strict=True)) for row in out]}), output)
+    elif how == "csv":
+        shown = [[*row[: len(kept)], *map(_local, row[len(kept) :])] for row in out] if sheet.comma else out
+        emit(_lines([header, *shown], sheet.delimiter), output)
     else:
-        shown = [_local(row, names) for row in out] if sheet.comma else out
-        emit(as_csv(shown, header, verbatim=True, delimiter=sheet.delimiter), output)
-    failed = sum(1 for row in out if row["error"])
+        columns = [Column(title, itemgetter(str(i))) for i, title in enumerate(header)]
+        emit(as_table([{str(i): cell for i, cell in enumerate(row)} for row in out], columns, how, settings()), output)
+    failed = sum(1 for answer in answers if answer["error"])
     note(f"{len(out) - failed:,} of {len(out):,} rows predicted" + (f", {failed:,} with an error" if failed else ""))
 
 
-def _local(row: dict[str, str], names: tuple[str, ...]) -> dict[str, str]:
-    """The row with decimal commas in what was predicted, as the rest of its file has them."""
-    return row | {name: row[name].replace(".", ",") for name in names if NUMBER.fullmatch(row[name])}
+def _lines(rows: Sequence[Sequence[str]], delimiter: str) -> str:
+    text = io.StringIO()
+    csv.writer(text, delimiter=delimiter, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+def _distinct(titles: Sequence[str]) -> list[str]:
+    """Names of columns, each once: the second `note` is `note.2`, one without a name `column 3`."""
+    out: list[str] = []
+    for i, title in enumerate(titles, start=1):
+        name, count = title or f"column {i}", 2
+        while name in out:
+            name, count = f"{title}.{count}", count + 1
+        out.append(name)
+    return out
+
+
+def _local(cell: str) -> str:
+    """A predicted figure with a decimal comma, as the rest of its file has them."""
+    return cell.replace(".", ",") if NUMBER.fullmatch(cell) else cell

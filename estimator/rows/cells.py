@@ -33,6 +33,12 @@ NUMBERS = (
     "params_m", "gpus", "nodes", "micro_batch", "global_batch", "seq_len", "image_size", "tp", "pp", "cp", "ep"
 )  # fmt: skip
 WHOLE = frozenset({"nodes", "seq_len", "image_size", "tp", "pp", "cp", "ep"})
+LIMITS = {
+    "params_m": (1e-6, 1e9), "gpus": (0.01, 1e6), "nodes": (1.0, 65_536.0), "micro_batch": (1e-4, 1e9),
+    "global_batch": (1e-4, 1e9), "seq_len": (1.0, 2.0**24), "image_size": (1.0, 16_384.0),
+    **dict.fromkeys(("tp", "pp", "cp", "ep"), (1.0, 4096.0)),
+}  # fmt: skip
+"""Least and most of a figure: far beyond anything published, as in requests, so that a slip of the finger is caught."""
 NOTHING = frozenset({"", "nan", "null", "none", "n/a", "na", "unknown", "auto", "?", "-", "\u2013", "\u2014"})
 """What people write where there is no figure."""
 
@@ -137,9 +143,13 @@ def refuse_unreadable(row: Mapping[str, str], columns: Sequence[str] = NUMBERS) 
         value = figure(row, name)
         if math.isnan(value):
             raise WorkloadError(f"{cell!r} is not a number above 0", field=name, value=cell)
+        low, high = LIMITS.get(name, (0.0, math.inf))
+        if not low <= value <= high:
+            near = low if value < low else high
+            raise WorkloadError(f"{cell!r} is beyond any real run (limit {near:,.15g})", field=name, value=cell)
         if name in WHOLE and value != int(value):
-            near = f"{max(1, round(value))}"
-            raise WorkloadError(f"{cell!r} is not a whole number", field=name, value=cell, nearest=(near,))
+            whole = f"{max(1, round(value))}"
+            raise WorkloadError(f"{cell!r} is not a whole number", field=name, value=cell, nearest=(whole,))
 
 
 def gpus_of(row: Mapping[str, str]) -> float:

@@ -91,4 +91,6 @@ def _memory(prepared: Prepared) -> tuple[Floats, Floats, Floats, list[str]]:
 
 def _figure(value: float) -> str:
     """Six significant digits, never in exponent form for everyday sizes."""
+    if value == 0.0:
+        return "0"
     return f"{value:.6g}" if 1e-4 <= abs(value) < 1e6 else f"{value:.0f}" if abs(value) >= 1e6 else f"{value:.6e}"

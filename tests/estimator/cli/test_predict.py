@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from pathlib import Path
 
 import pytest
@@ -104,10 +105,94 @@ def test_words_that_count_as_blank_are_told_once(tmp_path: Path, capsys: pytest.
     assert all(row["error"] == "" for row in read(out, ","))
 
 
-def test_a_file_in_another_encoding_is_refused_with_what_to_do(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("encoding", ["latin-1", "windows-1252"])
+def test_a_file_in_a_western_encoding_is_read_and_said(
+    encoding: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "model,gpu,notes\nllama3-8b,H100,café\n"
+    out, told = predicted(tmp_path / "rows.csv", text.encode(encoding), capsys)
+    assert "is not UTF-8: read as windows-1252, written as UTF-8" in told
+    assert out == predicted(tmp_path / "rows.csv", text, capsys)[0]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_is_known_without_its_mark(encoding: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = predicted(tmp_path / "rows.csv", table().encode(encoding), capsys)
+    assert out == predicted(tmp_path / "rows.csv", table(), capsys)[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"PK\x03\x04\0\0", "is a workbook or an archive; save the sheet as CSV UTF-8"),
+        (b"PAR1\0", "is Parquet"),
+        (b"\x89PNG\r\n\x1a\n\0", "is no text (byte 0)"),
+        (b'[{"model": "llama3-8b"}]', "is JSON, not CSV"),
+        (b"", "has no header"),
+        (b"\n ,\n", "has no header"),
+        (b'model,gpu,notes\nllama3-8b,T4,x\nbert-large,T4,"open\nresnet50,T4,\n', "begins in line 3 or below it"),
+        (b"model,gpu,GPU,gpu\nllama3-8b,T4,T4,L4\n", "has the column 'gpu' twice"),
+    ],
+)
+def test_what_is_no_table_is_refused_with_the_reason(
+    content: bytes, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "rows.csv"
-    path.write_bytes("model,gpu,notes\nllama3-8b,H100,café\n".encode("latin-1"))
+    path.write_bytes(content)
     assert run(["predict", str(path)]) == 2
-    assert "save it as CSV UTF-8" in capsys.readouterr().err
+    assert reason in capsys.readouterr().err
+
+
+def test_columns_without_or_with_the_same_name_pass_through_as_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = ",model,gpu,,notes,notes\n0,llama3-8b,H100,a,b,c\n1,resnet50,T4,d,e,f\n"
+    out, _ = predicted(tmp_path / "rows.csv", content, capsys)
+    lines = list(csv.reader(io.StringIO(out)))
+    assert [line[:6] for line in lines] == list(csv.reader(io.StringIO(content)))
+    rows = json.loads(predicted(tmp_path / "rows.csv", content, capsys, "--format", "json")[0])["rows"]
+    assert list(rows[0].items())[:6] == [
+        ("column 1", "0"), ("model", "llama3-8b"), ("gpu", "H100"), ("column 4", "a"), ("notes", "b"), ("notes.2", "c"),
+    ]  # fmt: skip
+
+
+def test_comments_in_front_and_blank_cells_behind_are_no_rows_and_no_cells(
+    plain: list[dict[str, str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = table().splitlines()
+    content = "\n".join(["# measured in May, by us", "#", lines[0], *(f"{line},," for line in lines[1:])])
+    assert read(predicted(tmp_path / "rows.csv", content, capsys)[0], ",") == plain
+
+
+def test_a_row_longer_than_the_header_is_told_and_the_others_go_on(
+    plain: list[dict[str, str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = table().splitlines()
+    out, told = predicted(tmp_path / "rows.csv", "\n".join([lines[0], lines[1] + ",more", *lines[1:]]), capsys)
+    rows = read(out, ",")
+    assert rows[0]["error"] == "line 2: 9 cells under 8 headers"
+    assert rows[1:] == plain
+    assert "2 of 3 rows predicted, 1 with an error" in told
+
+
+@pytest.mark.parametrize(("ending", "start"), [("md", "| model"), ("json", "{"), ("csv", "model,"), ("txt", "model,")])
+def test_the_ending_of_the_file_says_how_it_is_written(
+    ending: str, start: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    predicted(tmp_path / "rows.csv", table(), capsys, "-o", str(tmp_path / f"out.{ending}"))
+    assert (tmp_path / f"out.{ending}").read_text().startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("cells", "error"),
+    [
+        ("1e300,2,4096", "gpus: '1e300' is beyond any real run (limit 1,000,000)"),
+        ("8,1e-30,4096", "micro_batch: '1e-30' is beyond any real run (limit 0.0001)"),
+        ("8,2,99999999999", "seq_len: '99999999999' is beyond any real run (limit 16,777,216)"),
+    ],
+)
+def test_figures_beyond_any_real_run_are_refused(
+    cells: str, error: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = f"model,gpu,gpus,micro_batch,seq_len\nllama3-8b,H100,{cells}\n"
+    assert read(predicted(tmp_path / "rows.csv", content, capsys)[0], ",")[0]["error"] == error
