@@ -53,9 +53,9 @@ def predict(
     from estimator.rows.headers import doubts, near_misses, places_of
 
     places = places_of(sheet.header, read)
-    for name, title in places.items():
+    for title in places.values():
         if sheet.header.count(title) > 1:
-            raise WorkloadError(f"the table has the column {title!r} twice", field=name, value=title)
+            raise WorkloadError(f"{rows} has the column {title!r} twice", field="ROWS", value=title)
     given = sheet.rows(places.values())
     for text in (*sheet.notes, *near_misses(sheet.header, read), *doubts(given, read)):
         note(text)
