@@ -36,6 +36,19 @@ def _price_age(entry: Row) -> str:
     return f"{age(price['age_hours'])} {price['state']}" if price["age_hours"] is not None else str(price["state"])
 
 
+def _layout(entry: Row) -> str:
+    """How the job is divided: samples at once, what is accumulated, split, shared and recomputed."""
+    layout = entry["layout"]
+    degrees = ("data", "tensor", "pipeline", "context", "expert")
+    parts = [f"micro-batch {figure(layout['micro_batch'])} x accumulation {layout['grad_accum']}"]
+    parts += [f"{name} {layout[name]}" for name in degrees if layout[name] > 1]
+    if layout["sharding"] not in ("none", "ddp"):
+        parts.append(layout["sharding"])
+    if layout["activation_checkpointing"] != "none":
+        parts.append(f"{layout['activation_checkpointing']} checkpointing")
+    return ", ".join(parts)
+
+
 _COMMON = (
     Column("nodes x GPUs", _machines),
     Column("hours p50 (p10-p90)", lambda e: span(e["hours"], "hours"), right=True),
@@ -61,6 +74,7 @@ _ESTIMATE_COLUMNS = (
     Column("step", lambda e: f"{figure(e['step_ms'])} ms", right=True),
     Column("MFU", lambda e: f"{e['mfu']:.0%}" if e["mfu"] is not None else UNKNOWN, right=True),
     *_COMMON[1:],
+    Column("layout", _layout, spare=6),
     Column("evidence", _evidence, spare=4),
 )
 
@@ -74,7 +88,10 @@ def plan_text(document: Row, how: str, here: Settings, *, explain: bool) -> str:
         parts.append(as_table(plans, (*_PLAN_COLUMNS, *_converted(plans), *_chances(plans)), how, here).rstrip("\n"))
         if any(entry["pareto"] for entry in plans):
             parts.append("* nothing is both faster and cheaper (Pareto)")
-        parts.append(hours_line(plans[0], f"Hours of plan {plans[0]['rank']}"))
+        parts.append(
+            f"Layout of plan {plans[0]['rank']}: {_layout(plans[0])}\n"
+            + hours_line(plans[0], f"Hours of plan {plans[0]['rank']}")
+        )
         if explain:
             parts.append(derivation(plans[0]))
     else:

@@ -139,10 +139,11 @@ def plan(
     rejected = rejected + Counter({reason: gone[reason] + beaten[reason] for reason in REASONS})
     if binding is not None:
         return document.model_copy(update={"rejected": dict(rejected), "binding": binding, "hints": [hint]})
-    tradeoffs = tradeoffs_of(ways, kept, workload.constraints)
-    ways = ways.select(kept)
+    everything, ways = ways, ways.select(kept)
     front = pareto_front(ways.hours, ways.cost)
-    shown = shortlist(ways, ranking(ways, workload.options.sort), workload.options.top)
+    order = ranking(ways, workload.options.sort)
+    tradeoffs = tradeoffs_of(everything, int(np.flatnonzero(kept)[order[0]]), workload.constraints)
+    shown = shortlist(ways, order, workload.options.top)
     plans = []
     alike = measurements_near(job, ways.best, ways.found[shown].tolist())
     for rank, (row, near) in enumerate(zip(shown.tolist(), alike, strict=True), start=1):

@@ -41,6 +41,7 @@ TERMS = ("compute", "memory", "launch", "communication", "pipeline", "input")
 ROUNDING = 1e-12  # share of a sum below which a part is what rounding left
 OLD_PRICE_DAYS = 45
 LONG_DAYS = 90
+ARM_HOSTS = ("T4G", "GH200", "GB200", "GB300")  # beside Graviton2 (AWS g5g) and Grace (NVIDIA's superchips) only
 LONE_PRICE = 0.5  # of the median elsewhere: a spot price this low is one place's moment, not what the machine costs
 
 _SHARDINGS = (ShardingKind.DDP, ShardingKind.ZERO1, ShardingKind.ZERO2, ShardingKind.ZERO3)
@@ -324,7 +325,7 @@ def cautions(job: Job, ways: Ways, row: int, offer: Offer, price: PriceDocument)
     found, at = ways.best, int(ways.found[row])
     notes = []
     if found.verdict[at] == TIGHT:
-        notes.append("memory is tight: it may not fit; a smaller micro-batch or more recomputation gives room")
+        notes.append(_tight_words(found, at))
     if found.verdict[at] == UNKNOWN:
         notes.append("memory is not known for this model: whether it fits cannot be said")
     if job.workload.method in (Method.LORA, Method.QLORA) and _at(found.layout.tensor * found.layout.pipeline, at) > 1:
@@ -332,6 +333,13 @@ def cautions(job: Job, ways: Ways, row: int, offer: Offer, price: PriceDocument)
             "adapters over tensor or pipeline parallelism: NeMo and Megatron Bridge do that; "
             "PEFT, torchtune and Unsloth only replicate or shard (sharding: zero3)"
         )
+    elif job.workload.method is Method.FULL and _at(found.layout.tensor * found.layout.pipeline, at) > 1:
+        notes.append(
+            "tensor or pipeline parallelism: Megatron, NeMo, torchtitan and DeepSpeed do that; a script on FSDP or the "
+            "Hugging Face Trainer only replicates or shards (tensor_parallel: 1, pipeline_parallel: 1)"
+        )
+    if str(np.asarray(found.hardware.gpu)[at]).startswith(ARM_HOSTS):
+        notes.append("the host's processor is Arm: images and wheels must be built for aarch64")
     if ways.nodes[row] > 1 and _at(found.hardware.nic_kind, at) == NicKind.ETHERNET:
         notes.append("no RDMA between these nodes: multi-node scaling depends on the network actually given")
     if ways.nodes[row] > 1 and offer.market is Market.OWN:
@@ -375,6 +383,14 @@ def cautions(job: Job, ways: Ways, row: int, offer: Offer, price: PriceDocument)
     if limits.budget is not None and price.usd_per_hour is not None and kept < 0.9:
         notes.append(f"stays within the budget with a probability of {kept:.0%}")
     return notes
+
+
+def _tight_words(found: Found, at: int) -> str:
+    """Whether a job whose memory is tight is expected to fit or not."""
+    over = _at(found.memory.used, at) - _at(found.hardware.capacity_gib, at)
+    if over <= 0:
+        return "memory is tight: it may not fit; a smaller micro-batch or more recomputation gives room"
+    return "memory is tight: more is needed than a GPU has, so it is expected to run out unless the account errs high"
 
 
 def _price_words(ways: Ways, row: int) -> str:

@@ -15,7 +15,6 @@ from estimator.planning.ways import Ways
 from estimator.request.sections import Constraints
 
 Ints = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 
 def apart(ways: Ways, row: int, asked: Sequence[str]) -> list[str]:
@@ -34,14 +33,13 @@ def apart(ways: Ways, row: int, asked: Sequence[str]) -> list[str]:
     return []
 
 
-def tradeoffs_of(ways: Ways, kept: Mask, limits: Constraints) -> list[str]:
+def tradeoffs_of(ways: Ways, best: int, limits: Constraints) -> list[str]:
     """What the limits cost, and what more time or money would buy: the nearest points of the front around the plan.
 
-    The cheapest plan within the limits is compared with the next cheaper one beyond them and with the next faster one;
-    an alternative that breaks a limit says which.
+    The plan that is best by what was asked for, row `best`, is compared with the next cheaper one and with the next
+    faster one, beyond the limits too; an alternative that breaks a limit says which.
     """
     front = np.flatnonzero(pareto_front(ways.hours, ways.cost))
-    best = int(np.flatnonzero(kept)[np.lexsort((ways.hours[kept], ways.cost[kept]))[0]])
     hours, cost = float(ways.hours[best]), float(ways.cost[best])
     words = []
     cheaper = front[(ways.cost[front] < cost * 0.97) & (ways.hours[front] > hours)]

@@ -462,3 +462,33 @@ def test_a_limit_that_is_too_tight_comes_with_one_that_is_not(key: str) -> None:
     value = hint.removeprefix(f"constraints.{key}: ").partition(" ")[0]
     assert planned(constraints={key: value}).plans
     assert flagged(hint).endswith(f"(--{key.replace('_', '-')} {value})")
+
+
+def test_what_more_would_buy_starts_from_the_plan_that_was_asked_for() -> None:
+    """Of the fastest plan nothing is faster, and what is cheaper costs less than it does."""
+    fastest = planned(options={"sort": "time", "top": 1}, constraints={"markets": ["on-demand"], "max_gpus": 8})
+    assert any("more hours save" in text for text in fastest.tradeoffs)
+    assert not any("more save" in text for text in fastest.tradeoffs)
+
+
+def test_what_needs_more_memory_than_a_gpu_has_is_not_said_to_be_merely_tight() -> None:
+    [short] = estimate(LORA | {"model": "llama3-70b", "method": "qlora"}, gpus="L40S", offers=MARKET, now=NOW).estimates
+    assert short.memory_gib.verdict == "tight"
+    assert short.memory_gib.margin is not None
+    assert short.memory_gib.margin < 0
+    assert any("more is needed than a GPU has" in text for text in short.warnings)
+    [close] = estimate(LORA, gpus="A10G", offers=MARKET, now=NOW).estimates
+    assert any("it may not fit" in text for text in close.warnings)
+
+
+def test_what_a_script_or_an_image_must_be_able_to_do_is_said() -> None:
+    own = [{"name": "desk", "gpu": "RTX-3090", "gpus_per_node": 4, "nodes": 4, "network_gbps": 25, "usd_per_hour": 1}]
+    full = {"model": "llama2-7b", "method": "full", "own": own}
+    cut = planned(**full, constraints={"clouds": ["own"]}).plans[0]
+    assert cut.layout.pipeline * cut.layout.tensor > 1
+    assert any("Hugging Face Trainer only replicates" in text for text in cut.warnings)
+    whole = planned(**full, tensor_parallel=1, pipeline_parallel=1, constraints={"clouds": ["own"]}).plans[0]
+    assert not any("Trainer only replicates" in text for text in whole.warnings)
+    arm, other = planned(constraints={"gpus": ["GB200"]}).plans[0], planned(constraints={"gpus": ["H100"]}).plans[0]
+    assert any("aarch64" in text for text in arm.warnings)
+    assert not any("aarch64" in text for text in other.warnings)
