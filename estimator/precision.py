@@ -105,8 +105,9 @@ def rate(name: str, gpu: Gpu) -> MatrixRate:
     if name == "fp32":
         return MatrixRate(gpu.fp32_tflops, gpu.fp32_tflops, name, None, 4.0)
     if name == "tf32":
-        peak = gpu.tf32_tflops or gpu.fp32_tflops
-        return MatrixRate(peak, peak, name, None, 4.0)
+        if gpu.tf32_tflops is None:
+            return rate("fp32", gpu)
+        return MatrixRate(gpu.tf32_tflops, gpu.tf32_tflops, name, None, 4.0)
     if name == "fp16":
         peak = gpu.fp16_tflops or gpu.fp32_tflops
         if gpu.fp16_tflops is None and gpu.bf16_tflops is not None and gpu.kind == "tpu":

@@ -17,7 +17,7 @@ from estimator.job import Job
 from estimator.performance.correction import Correction, correction, nearest
 from estimator.performance.evidence import Labels, features_of
 from estimator.performance.intervals import KINDS
-from estimator.planning.search import Found, execution
+from estimator.planning.search import Found, execution_on
 from estimator.precision import resolve
 from estimator.records import pick
 from estimator.rows.own import own_measurements
@@ -57,7 +57,7 @@ def evidence_of(job: Job, found: Found, measured: Measured = ()) -> Evidenced:
         job.work,
         found.hardware,
         found.layout,
-        execution(job),
+        execution_on(job, found.hardware),
         found.step,
         loose=float(job.loose),
         own=own,
@@ -85,7 +85,12 @@ def measurements_near(job: Job, found: Found, rows: Sequence[int]) -> list[list[
     some = np.array(rows, dtype=np.int64)
     hardware = pick(found.hardware, some)
     features = features_of(
-        _labels(job, hardware), job.work, hardware, pick(found.layout, some), execution(job), pick(found.step, some)
+        _labels(job, hardware),
+        job.work,
+        hardware,
+        pick(found.layout, some),
+        execution_on(job, hardware),
+        pick(found.step, some),
     )
     return [[_measurement(*one) for one in near[:SHOWN]] for near in nearest(job.family, features)]
 

@@ -5,21 +5,25 @@ The waist of the house: below it nothing knows of money, above it nothing of ker
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks_db.gpus import gpu
 from estimator.hardware import Hardware
 from estimator.job import Job
 from estimator.layout import Layout
 from estimator.layouts import REFUSALS, Candidates, Limits, enumerate_layouts
 from estimator.memory import TIGHT, MemoryAccount
 from estimator.performance import Constants, Execution, StepTime, constants_of, execution_of, step_time
+from estimator.performance.roofline import format_code
 from estimator.planning.machines import Fleet
+from estimator.precision import resolve
 from estimator.records import pick
 from estimator.request.workload import Workload
+from estimator.terms import Precision
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -69,7 +73,7 @@ def search(job: Job, fleet: Fleet) -> Found:
         job.work,
         pick(hardware, candidates.row),
         candidates.layout,
-        execution=execution(job),
+        execution=execution_on(job, pick(hardware, candidates.row)),
         constants=constants(job),
     )
     best = _best(candidates, steps)
@@ -143,6 +147,16 @@ def execution(job: Job) -> Execution:
         real_data=job.real_data,
         length_assumed=job.length_assumed,
     )
+
+
+def execution_on(job: Job, hardware: Hardware) -> Execution:
+    """The same on rows of hardware: TF32 is fp32 on a GPU that lacks it."""
+    run = execution(job)
+    if job.workload.precision is not Precision.TF32:
+        return run
+    cards = np.asarray(hardware.gpu)
+    formats = {card: format_code(resolve(Precision.TF32, gpu(card)).name) for card in set(cards.tolist())}
+    return replace(run, format=np.array([formats[card] for card in cards.tolist()]))
 
 
 def constants(job: Job) -> Constants:

@@ -168,8 +168,14 @@ def gpus_of(row: Mapping[str, str]) -> float:
 def format_of(row: Mapping[str, str], gpu: Gpu) -> str:
     """The number format of the matrix work: as stated (`nf4+bf16` computes in bf16), else what the GPU is best at.
 
-    UnknownName for a word that is none. The 4-bit weights of QLoRA are no format to compute in.
+    UnknownName for a word that is none. The 4-bit weights of QLoRA are no format to compute in; TF32 on a GPU without
+    it is fp32.
     """
+    found = _format_stated(row, gpu)
+    return "fp32" if found == "tf32" and gpu.tf32_tflops is None else found
+
+
+def _format_stated(row: Mapping[str, str], gpu: Gpu) -> str:
     stated = word(row, "precision")
     if stated in NOTHING:
         return formats.auto(gpu)

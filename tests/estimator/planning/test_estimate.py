@@ -115,3 +115,13 @@ def test_an_estimate_says_which_machine_its_price_is_of() -> None:
     assert (rented.cloud, rented.market, nobody.instance_type, nobody.cloud) == ("aws", "on-demand", None, None)
     assert rented.instance_type
     assert rented.region
+
+
+@pytest.mark.parametrize("model", [{"model": "resnet50", "images": "1M"}, {"model": "bert-large", "samples": "1M"}])
+def test_tf32_is_fp32_on_a_gpu_that_lacks_it(model: dict[str, str]) -> None:
+    cards = ("V100", "T4", "A100")
+    single, tensor = (estimate(model | {"precision": p}, gpus=cards, now=NOW).estimates for p in ("fp32", "tf32"))
+    rates = [(a.throughput.value, b.throughput.value) for a, b in zip(single, tensor, strict=True)]
+    assert rates[0][0] == rates[0][1]
+    assert rates[1][0] == rates[1][1]
+    assert rates[2][0] < rates[2][1]
