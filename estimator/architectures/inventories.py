@@ -89,17 +89,33 @@ def left_out() -> dict[str, str]:
 
 
 @cache
-def inventories() -> dict[str, tuple[Inventory, ...]]:
-    """All counted models by name (lower case, dashes), each at the input sizes that were counted."""
-    table: dict[str, list[Inventory]] = {}
+def _rows() -> dict[str, list[dict[str, str]]]:
+    """The cells of every row of the file by model: few of them are asked for, so they are read as numbers then."""
+    table: dict[str, list[dict[str, str]]] = {}
     if not FILE.is_file():
         return {}
     with FILE.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            row["kept_scores"] = row["kept_scores"] or row["softmax_values"]  # not told apart when it was counted
-            cells = {f.name: row[f.name] if f.name in _TEXT else float(row[f.name] or 0.0) for f in fields(Inventory)}
-            table.setdefault(fold(row["model"]), []).append(Inventory(**cells))  # type: ignore[arg-type]
-    return {name: tuple(found) for name, found in table.items()}
+        header, *rows = csv.reader(file)
+    at = header.index("model")
+    for cells in rows:
+        table.setdefault(fold(cells[at]), []).append(dict(zip(header, cells, strict=True)))
+    return table
+
+
+@cache
+def _counted(name: str) -> tuple[Inventory, ...]:
+    """The counts of a folded name, at each input size that was counted; none where it was not."""
+    found = []
+    for row in _rows().get(name, ()):
+        scores = row["kept_scores"] or row["softmax_values"]  # not told apart when it was counted
+        cells = {f.name: row[f.name] if f.name in _TEXT else float(row[f.name] or 0.0) for f in fields(Inventory)}
+        found.append(Inventory(**cells | {"kept_scores": float(scores or 0.0)}))  # type: ignore[arg-type]
+    return tuple(found)
+
+
+def inventories() -> dict[str, tuple[Inventory, ...]]:
+    """All counted models by name (lower case, dashes), each at the input sizes that were counted."""
+    return {name: _counted(name) for name in _rows()}
 
 
 def fold(name: str) -> str:
@@ -112,7 +128,7 @@ def find(name: str, image_size: float | None = None, length: float | None = None
 
     None too where counts exist but foretell worse than measurements alone (`left_out`).
     """
-    found = inventories().get(fold(name), ()) if fold(name) not in left_out() else ()
+    found = _counted(fold(name)) if fold(name) not in left_out() else ()
     if not found or (image_size is None and length is None):
         return found[0] if found else None
 
