@@ -1,8 +1,9 @@
 """How accurate is the model on what it was not shown, next to a constant utilisation per GPU type? One table.
 
-Group-weighted (each laboratory, model, GPU and method counts once), fixed seeds, grouped splits only: other layouts of
-a known group, unseen groups of a known laboratory, unseen models, GPU types and laboratories. No row is dropped because
-it fits badly; rows that their own source shows to be unusable are not part of the facts' usable rows to begin with.
+Group-weighted (each laboratory, model, GPU and method counts once, suspect rows like sound ones), fixed seeds, grouped
+splits only: other layouts of a known group, unseen groups of a known laboratory, unseen models, GPU types and
+laboratories. No row is dropped because it fits badly; rows that their own source shows to be unusable are not part of
+the facts' usable rows to begin with.
 """
 
 from __future__ import annotations
@@ -146,7 +147,7 @@ def constant_mfu(data: Bench, split: str, whole: Trained) -> Floats:
     samples = layout.micro_batch * layout.grad_accum * layout.data
     ideal = (1.0 + work.backward_ratio) * flops * samples / (hardware.matmul_tflops * 1e12 * hardware.gpus)
     raw = np.log(data.sample.seconds / np.asarray(ideal, float))
-    gpu, fold, weights = data.names("gpu"), folds(data, split), data.sample.weights
+    gpu, fold, weights = data.names("gpu"), folds(data, split), data.even
     out = np.full(len(data), np.nan)
     for one in np.unique(fold):
         test, rest = fold == one, fold != one
@@ -171,7 +172,7 @@ def coverage(data: Bench, finals: dict[str, Floats], classes: NDArray[np.str_], 
     for one in range(JUDGES):
         judged_rows = part == one
         known = {name: np.where(judged_rows, np.nan, values) for name, values in finals.items()}
-        widths = conformal(known, classes, data.sample.weights, data.groups)
+        widths = conformal(known, classes, data.even, data.groups)
         there = judged_rows & np.isfinite(finals[split])
         found = half_widths(classes, kind, widths)
         inside[there] = np.abs(finals[split][there]) <= found[there]
@@ -194,7 +195,7 @@ def score(
     there = mask & np.isfinite(final)
     if not there.any():
         return None
-    weights = data.sample.weights[there]
+    weights = data.even[there]
 
     def error(r: Floats, q: float) -> float:
         return round(100.0 * weighted_quantile(np.abs(np.exp(r[there]) - 1.0), weights, q), 1)
@@ -218,7 +219,7 @@ def score(
 def beside(data: Bench, left: dict[str, tuple[Floats, Floats]]) -> dict[str, float]:
     """Single figures: the noise between replicates, between laboratories, and what one own measurement is worth."""
     physics, final = left["unseen-lab"]
-    lab, weights = data.names("lab"), data.sample.weights
+    lab, weights = data.names("lab"), data.even
     medians = []
     for name in np.unique(lab):
         mine = (lab == name) & np.isfinite(physics)
@@ -242,7 +243,7 @@ def unseen_family(data: Bench, whole: Trained) -> dict[str, float]:
     """Errors in % of timm models whose whole family of models was left out, by median and 90th percentile."""
     _physics, final = left_out(data, FAMILY, whole=whole)
     there = cases(data)["timm models"] & np.isfinite(final)
-    errors, weights = np.abs(np.exp(final[there]) - 1.0), data.sample.weights[there]
+    errors, weights = np.abs(np.exp(final[there]) - 1.0), data.even[there]
     return {
         f"timm models of a family nobody measured, {name} %": round(100.0 * weighted_quantile(errors, weights, q), 1)
         for name, q in (("median", 0.5), ("90th percentile", 0.9))

@@ -49,7 +49,7 @@ def judged_rows(family: str) -> Judged:
         family,
         (samples / data.sample.seconds)[there],
         residual[there],
-        data.sample.weights[there],
+        data.even[there],
         {name: values[there] for name, values in _kinds(data).items()},
     )
 

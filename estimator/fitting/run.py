@@ -51,7 +51,7 @@ def run(*, families: tuple[str, ...] = FAMILIES, intervals: bool = True, path: P
         _step, features = predict(data, np.arange(len(data)), trained)
         finals = {kind: final for kind, (_physics, final) in left.items()}
         classes = model_class(features, family, series_labs(pack[family]))
-        found = conformal(finals, classes, data.sample.weights, data.groups)
+        found = conformal(finals, classes, data.even, data.groups)
         widths[family] = {"half_width": found.table, "median_residual": found.centre}
     document = {
         "about": "Fitted by `estimator benchmarks fit`; constants of the step-time model by family. Do not edit.",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,6 +83,14 @@ class Bench:
     def groups(self) -> NDArray[np.str_]:
         """(lab, model, GPU, method) of each row as one text, shape (n,)."""
         return group_names(self.labels)
+
+    @cached_property
+    def even(self) -> Floats:
+        """Weight of each row by which errors and intervals are judged, shape (n,): every group counts 1.
+
+        Suspect rows as well: what a source leaves unsaid deserves less say in the constants, not in the error.
+        """
+        return group_weights(self.groups.tolist())
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,17 @@ def test_every_row_is_in_the_case_all_and_scores_are_percentages(data):
     assert score(data, "x", "lab", ~masks["language: all"], zeros, zeros, zeros, zeros, zeros) is None
 
 
+def test_every_group_counts_the_same_in_an_error_whatever_its_quality(data):
+    assert data.even.sum() == pytest.approx(len(np.unique(data.groups)))
+    suspect = data.quality == "suspect"
+    every, zeros = np.ones(len(data), bool), np.zeros(len(data))
+    line = score(data, "x", "lab", every, zeros, np.where(suspect, 1.0, 0.0), zeros, ~suspect + 0.0, zeros)
+    assert line is not None
+    share = data.even[suspect].sum() / data.even.sum()
+    assert share > 2.0 * data.sample.weights[suspect].sum() / data.sample.weights.sum()
+    assert line.coverage == pytest.approx(100.0 * (1.0 - share), abs=0.1)
+
+
 def test_the_baseline_is_a_constant_utilisation_of_the_training_rows(data):
     residual = constant_mfu(data, "lab", study.Trained(study.PRIORS["language"], None))
     assert np.all(np.isfinite(residual))
@@ -76,7 +87,7 @@ def test_intervals_are_judged_on_rows_they_were_not_taken_from(data):
     rng = np.random.default_rng(0)
     finals = {split: rng.normal(0, 0.2, len(data)) for split in study.SPLITS}
     inside, width = coverage(data, finals, np.repeat("dense", len(data)), "lab")
-    assert np.average(inside, weights=data.sample.weights) == pytest.approx(0.8, abs=0.08)
+    assert np.average(inside, weights=data.even) == pytest.approx(0.8, abs=0.08)
     assert np.median(width) == pytest.approx(0.256, abs=0.05)
 
 
