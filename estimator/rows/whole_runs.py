@@ -157,18 +157,22 @@ def overhead(kind: str) -> Overhead:
 
 @cache
 def _on_demand() -> dict[str, tuple[float, float]]:
-    """Lowest on-demand price of one instance in the shipped snapshot, and its GPUs, by folded instance type."""
+    """Lowest on-demand price of one instance in the shipped snapshot, and its GPUs, by folded instance type.
+
+    A price that is too old to be ranked counts only where the type has no other: old runs name retired machines.
+    """
     from pricing.snapshot import snapshot_table
 
     table = snapshot_table()
     asked = table.where("market", lambda market: market == "on-demand") & ~np.isnan(table.usd_per_hour)
-    found: dict[str, tuple[float, float]] = {}
+    best: dict[str, tuple[bool, float, float]] = {}
     chosen = table.select(asked)
-    for name, price, gpus in zip(chosen.instance_type, chosen.usd_per_hour, chosen.gpus_per_node, strict=True):
+    columns = (chosen.instance_type, ~chosen.ranked, chosen.usd_per_hour, chosen.gpus_per_node)
+    for name, old, price, gpus in zip(*columns, strict=True):
+        offer = (bool(old), float(price), float(gpus))
         key = _folded(name)
-        if key not in found or price < found[key][0]:
-            found[key] = (float(price), float(gpus))
-    return found
+        best[key] = min(best.get(key, offer), offer)
+    return {key: (price, gpus) for key, (_, price, gpus) in best.items()}
 
 
 def _instance_price(text: str, gpus: float) -> float | None:

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from benchmarks_db.errors import WorkloadError
 from estimator.evaluation.whole_runs import evaluate_runs, fitted, judged
 from estimator.rows.run_steps import READS, amount_of, filled, objective_for, step_row
 from estimator.rows.whole_runs import ADDED, dollars_an_hour, kind_of, overhead, predict_runs
+from pricing.snapshot import snapshot_table
 
 RUN = {
     "source": "somebody/trainer@abc:README.md",
@@ -112,6 +114,19 @@ def test_no_amount_is_an_error() -> None:
 def test_dollars_come_only_from_a_stated_rate(basis: str, instance: str, rate: float | None) -> None:
     found = dollars_an_hour({**BLANK, "price_basis": basis, "cloud_instance": instance}, 8)
     assert found == (None if rate is None else pytest.approx(rate))
+
+
+def test_a_price_too_old_to_be_ranked_speaks_only_for_machines_that_have_no_other() -> None:
+    def lowest(name: str, kept: np.ndarray) -> float:
+        mine = table.where("market", lambda market: market == "on-demand") & ~np.isnan(table.usd_per_hour)
+        mine &= table.where("instance_type", lambda text: text == name) & kept
+        return float(table.usd_per_hour[mine].min())
+
+    table = snapshot_table()
+    renewed, retired = "Standard_NCC40ads_H100_v5", "Standard_NC24"  # the first has an older, lower price as well
+    assert lowest(renewed, ~table.ranked) < lowest(renewed, table.ranked)
+    paid = [dollars_an_hour({**BLANK, "cloud_instance": name}, 1) for name in (renewed, retired)]
+    assert paid == [lowest(renewed, table.ranked), lowest(retired, ~table.ranked)]
 
 
 def test_dollars_of_a_named_machine_are_its_shipped_price() -> None:
