@@ -65,7 +65,7 @@ def solve(
         return _answer(what, found, "hours", lambda best: best.hours.p50)
     if what is SolveFor.BUDGET:
         found = planned(_asking(workload, Sort.COST, budget=None))
-        return _answer(what, found, "USD", lambda best: best.cost_usd.p50 if best.cost_usd else 0.0)
+        return _answer(what, found, "USD", lambda best: best.cost_usd.p50 if best.cost_usd else None)
     if what is SolveFor.CONTEXT:
         return _longest_sequence(workload, planned)
     if what is SolveFor.MODEL:
@@ -84,7 +84,9 @@ def _asking(workload: Workload, sort: Sort, *, top: int = 1, **limits: object) -
     )
 
 
-def _answer(what: SolveFor, found: PlanDocument, unit: str, value: Callable[[PlanEntry], float]) -> SolveDocument:
+def _answer(
+    what: SolveFor, found: PlanDocument, unit: str, value: Callable[[PlanEntry], float | None]
+) -> SolveDocument:
     best = found.plans[0] if found.plans else None
     return SolveDocument(
         solve_for=what.value,
