@@ -30,6 +30,7 @@ class WorkloadError(EstimatorError):
     """Bad input: a field or value of the request (or a file it names) cannot be used. CLI exit 2, HTTP 422."""
 
 
+CLOSE = 0.6  # of difflib's ratio: below, a short name has neighbours that nobody meant (`foo` bloom)
 FEW = 6  # names that a hint can list whole: clouds, markets
 
 
@@ -51,8 +52,11 @@ class UnknownName(WorkloadError):  # noqa: N818  (reads as what happened)
         from difflib import get_close_matches  # 2 ms that only a slip pays for
 
         names = dict(spellings or {}) | {name.casefold(): name for name in known}
-        close = get_close_matches(value.casefold(), names, n=6, cutoff=0.5)
-        nearest = list(dict.fromkeys(names[key] for key in close))[:3]
+        text = value.strip().casefold()
+        same = get_close_matches(text, names, n=6, cutoff=0.8)
+        begin = sorted((key for key in names if key.startswith(text)), key=len) if len(text) > 1 else []
+        close = get_close_matches(text, names, n=6, cutoff=CLOSE)
+        nearest = list(dict.fromkeys(names[key] for key in (*same, *begin[:6], *close)))[:3]
         if not nearest and len(every := dict.fromkeys(names.values())) <= FEW:
             nearest = list(every)
         super().__init__(f"unknown {kind} {value!r}", field=field or kind, value=value, nearest=nearest)

@@ -16,11 +16,13 @@ def as_csv_file(log: Path, said: Mapping[str, str], settings: Sequence[str]) -> 
     """A CSV of one row while it is needed: the cells of the log, over them what the flags say."""
     from estimator.cli.errors import note
     from estimator.following.training_logs import read_training_log
-    from estimator.request.files import MAX_BYTES, read_file, read_stdin
+    from estimator.request.files import MAX_BYTES, is_there, read_file, read_stdin
 
     if str(log) == "-":
         text = read_stdin(field="--from-log")
-    elif log.is_file() and log.stat().st_size > MAX_BYTES:  # a request of that size is a slip, a log is not
+    elif (
+        is_there(log) and log.is_file() and log.stat().st_size > MAX_BYTES
+    ):  # a request of that size is a slip, a log is not
         text = log.read_text(encoding="utf-8", errors="replace")
     else:
         text = read_file(log, field="--from-log")

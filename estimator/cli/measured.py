@@ -20,11 +20,13 @@ def measured_rows(workload: Workload, here: Settings) -> Rows:
 
     Measurements in words are the planner's to read: what they leave open is in the request.
     """
+    from estimator.request.files import is_there
+
     rows = kept_rows(here)
     for name in workload.measured:
         if not is_text(name):
             file = Path(name).expanduser()
-            if not file.exists():
+            if not is_there(file):
                 words = f"{name!r} is neither a file nor words such as '3100 tokens/s on 1xRTX-3090, micro-batch 4'"
                 raise WorkloadError(words, field="measured", value=name)
             rows += read_measured(file)[0]

@@ -201,12 +201,12 @@ def workload_of(file: Path | None, flags: Mapping[str, Any]) -> Workload:
 def _from_trainer(body: dict[str, Any], folder: Path) -> dict[str, Any]:
     """A config of axolotl, LLaMA-Factory, torchtune, Hugging Face or DeepSpeed as a request; says what was left out."""
     from estimator.cli.errors import note
-    from estimator.request.files import read_file, read_text
+    from estimator.request.files import is_there, read_file, read_text
     from estimator.request.trainers import trainer_of, translated
 
     def load(name: str) -> dict[str, Any] | None:
         path = folder / Path(name).expanduser()
-        return read_text(read_file(path, field="deepspeed"), name=name) if path.is_file() else None
+        return read_text(read_file(path, field="deepspeed"), name=name) if is_there(path) and path.is_file() else None
 
     if trainer_of(body) is None:
         return body
@@ -259,7 +259,9 @@ def key_values(text: str, field: str) -> dict[str, str]:
 
 def _check_file(file: Path) -> None:
     """A FILE that is no file but a model's name gets told how models are named."""
-    if file.exists() or file.suffix or len(file.parts) > 2:
+    from estimator.request.files import is_there
+
+    if is_there(file) or file.suffix or len(file.parts) > 2:
         return
     from benchmarks_db.models import resolve_model
 

@@ -86,6 +86,14 @@ def read_text(text: str, *, name: str = "the request", field: str = "request") -
     return value
 
 
+def is_there(path: Path) -> bool:
+    """Whether there is a file or folder of that name; no text that cannot be one (too long, say) is."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
 def read_file(path: Path, *, field: str = "request") -> str:
     """The UTF-8 text of a file a person named."""
     try:
@@ -145,7 +153,7 @@ def with_hf_config(body: dict[str, Any], folder: Path) -> dict[str, Any]:
     if not isinstance(named, str):
         return body
     path = folder / Path(named).expanduser()
-    if path.is_dir():
+    if is_there(path) and path.is_dir():
         path = path / "config.json"
     config = read_text(read_file(path, field="hf_config"), name=str(path), field="hf_config")
     return {**body, "hf_config": config}

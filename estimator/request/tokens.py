@@ -156,8 +156,10 @@ def _percentile(lengths: Counter[float], samples: int, share: float) -> float:
 
 
 def _tokenizer(path: Path) -> Callable[[list[str]], list[int]]:
-    file = path / "tokenizer.json" if path.is_dir() else path
-    if not file.is_file():
+    from estimator.request.files import is_there
+
+    file = path / "tokenizer.json" if is_there(path) and path.is_dir() else path
+    if not is_there(file) or not file.is_file():
         raise WorkloadError(f"there is no tokenizer file {file}", field="--tokenizer", value=str(path))
     try:
         from tokenizers import Tokenizer
@@ -189,17 +191,17 @@ class _Reader:
             ".tsv": self._csv, ".parquet": self._parquet, ".pq": self._parquet, ".txt": self._text, ".text": self._text,
             ".md": self._text,
         }  # fmt: skip
-        if self.kind not in readers:
-            raise WorkloadError(
-                f"{self.path}: the kind of file is not known by its ending {self.kind!r}",
-                field="FILE",
-                value=str(self.path),
-                nearest=(".jsonl", ".csv", ".parquet"),
-            )
         try:
+            if not self.path.exists():
+                raise WorkloadError(f"there is no file {self.path}", field="FILE", value=str(self.path))
+            if self.kind not in readers:
+                raise WorkloadError(
+                    f"{self.path}: the kind of file is not known by its ending {self.kind!r}",
+                    field="FILE",
+                    value=str(self.path),
+                    nearest=(".jsonl", ".csv", ".parquet"),
+                )
             yield from readers[self.kind]()
-        except FileNotFoundError:
-            raise WorkloadError(f"there is no file {self.path}", field="FILE", value=str(self.path)) from None
         except (OSError, EOFError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise WorkloadError(f"{self.path} cannot be read: {reason}", field="FILE", value=str(self.path)) from None

@@ -173,6 +173,13 @@ def test_an_unknown_model_names_the_near_ones(text: str, near: str) -> None:
     assert caught.value.field == "model"
 
 
+@pytest.mark.parametrize("text", ["foo", "moe", "ünïcode"])
+def test_no_near_name_is_made_up_for_a_model_that_has_none(text: str) -> None:
+    with pytest.raises(UnknownName) as unknown:
+        resolve_model(text)
+    assert unknown.value.nearest == ()
+
+
 @pytest.mark.parametrize("text", ["", " ", "/"])
 def test_an_empty_model_is_refused(text: str) -> None:
     with pytest.raises(WorkloadError):

@@ -114,6 +114,26 @@ def test_a_wrong_flag_is_named_like_its_key(
     assert streams.out == ""
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["plan", ...], ["diff", ..., ...], ["predict", ...], ["tokens", ...], ["tokens", "data.txt", "--tokenizer", ...],
+        ["plan", "--hf-config", ..., "--tokens", "1M"], ["plan", *SMALL, "--measured", ...], ["track", ...],
+        ["benchmarks", "add", "--from-log", ...], ["reconcile", ...], ["sheet", "fill", ..., "-o", "out.csv"],
+        ["plan", *SMALL, "-o", ...], ["plan", *SMALL, "--quota", ...], ["prices", "import", ...], ["sweep", ..., "-o", "x.csv"],
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "text", ["a" * 5000, "model: gpt2-124m\ntokens: 5M\n" * 20, "a\0b"], ids=["long", "yaml", "zero"]
+)
+def test_a_text_that_can_be_no_file_is_wrong_input(
+    quiet: Path, capsys: pytest.CaptureFixture[str], words: list[str], text: str
+) -> None:
+    (quiet / "data.txt").write_text("a line of text\n")
+    assert run([text if word is ... else word for word in words]) == 2
+    assert "internal fault" not in capsys.readouterr().err
+
+
 def test_a_price_of_nothing_is_the_nearest_to_a_negative_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plan", *SMALL, "--own", "name=lab,gpu=T4,gpus_per_node=1,usd_per_hour=-1"]) == 2
     assert "own.0.usd_per_hour: '-1' must be at least 0 (did you mean 0?)" in capsys.readouterr().err
