@@ -117,10 +117,11 @@ def test_a_wrong_flag_is_named_like_its_key(
 @pytest.mark.parametrize(
     "words",
     [
-        ["plan", ...], ["diff", ..., ...], ["predict", ...], ["tokens", ...], ["tokens", "data.txt", "--tokenizer", ...],
-        ["plan", "--hf-config", ..., "--tokens", "1M"], ["plan", *SMALL, "--measured", ...], ["track", ...],
+        ["plan", ...], ["diff", ..., ...], ["predict", ...], ["tokens", ...], ["track", ...],
+        ["tokens", "data.txt", "--tokenizer", ...], ["plan", "--hf-config", ..., "--tokens", "1M"], ["plan", *SMALL, "--measured", ...],
         ["benchmarks", "add", "--from-log", ...], ["reconcile", ...], ["sheet", "fill", ..., "-o", "out.csv"],
-        ["plan", *SMALL, "-o", ...], ["plan", *SMALL, "--quota", ...], ["prices", "import", ...], ["sweep", ..., "-o", "x.csv"],
+        ["plan", *SMALL, "-o", ...], ["plan", *SMALL, "--quota", ...], ["prices", "import", ...],
+        ["sweep", ..., "-o", "x.csv"],
     ],
 )  # fmt: skip
 @pytest.mark.parametrize(
