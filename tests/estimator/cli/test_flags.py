@@ -118,7 +118,8 @@ def test_a_wrong_flag_is_named_like_its_key(
     "words",
     [
         ["plan", ...], ["diff", ..., ...], ["predict", ...], ["tokens", ...], ["track", ...],
-        ["tokens", "data.txt", "--tokenizer", ...], ["plan", "--hf-config", ..., "--tokens", "1M"], ["plan", *SMALL, "--measured", ...],
+        ["tokens", "data.txt", "--tokenizer", ...], ["plan", "--hf-config", ..., "--tokens", "1M"],
+        ["plan", *SMALL, "--measured", ...],
         ["benchmarks", "add", "--from-log", ...], ["reconcile", ...], ["sheet", "fill", ..., "-o", "out.csv"],
         ["plan", *SMALL, "-o", ...], ["plan", *SMALL, "--quota", ...], ["prices", "import", ...],
         ["sweep", ..., "-o", "x.csv"],
