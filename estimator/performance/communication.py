@@ -51,10 +51,11 @@ def traffic(work: Work, hardware: Hardware, layout: Layout, stored_bytes: float 
     lie as Megatron lays them (tensor, context, data, pipeline from near to far): stages of a job of several nodes talk
     over the network, replicas of a stage inside the node first.
     Context parallel: keys and values go round the ring, forward and twice backward.
+    A ring over nodes crosses each node's network once, which the GPUs of the node that are in it share.
     Data parallel: gradients once a step (ring all-reduce, 2 (d-1)/d x 4 bytes); FSDP: weights gathered forward and
-    backward of every micro-batch and gradients scattered. A ring over nodes moves the bytes once through each node's
-    network, which the GPUs of the node share. Inside a node collectives run on the multiprocessors and the memory that
-    compute uses: the share `contend` of their time adds to it; network cards move what crosses nodes by themselves.
+    backward of every micro-batch and gradients scattered. Inside a node collectives run on the multiprocessors and the
+    memory that compute uses: the share `contend` of their time adds to it; network cards move what crosses nodes by
+    themselves.
     """
     link, nic = rates(hardware, c)
     domain = np.where(np.asarray(hardware.domain_gpus) > 0, hardware.domain_gpus, hardware.gpus_per_node)
@@ -67,7 +68,7 @@ def traffic(work: Work, hardware: Hardware, layout: Layout, stored_bytes: float 
     plane = layout.micro_batch * work.tokens / cp * work.hidden * 2.0  # bytes of one activation plane
     latency = c.latency_us * 1e-6
 
-    inside = np.where(t <= domain, link, nic)
+    inside = np.where(t <= domain, link, 1.0 / (1.0 / link + 1.0 / (nic * domain)))
     reduces = layers * (4.0 + 2.0 * again) * micros
     tensor = np.where(t > 1, reduces * (plane * 2.0 * (t - 1.0) / t / inside + latency), 0.0)
 
@@ -80,7 +81,7 @@ def traffic(work: Work, hardware: Hardware, layout: Layout, stored_bytes: float 
     sent = np.where(p > 1, sends, 0.0)
 
     kv = 2.0 * plane * work.kv_heads / np.maximum(work.heads, 1.0)
-    inside = np.where(t * cp <= domain, link, nic)
+    inside = np.where(t * cp <= domain, link, np.minimum(link, nic * np.clip(domain / t, 1.0, cp)))
     context = np.where(cp > 1, layers * 3.0 * micros * kv * (cp - 1.0) / t / inside, 0.0)
 
     cut = t * p

@@ -163,6 +163,19 @@ def test_kernels_that_branched_unpack_at_the_pace_of_the_clock_today_s_at_that_o
     assert unpacking("TPU-v5e", 1.0) == unpacking("TPU-v5e", 0.0)  # its clocks are unknown, not none
 
 
+def test_a_tensor_parallel_ring_over_two_nodes_has_the_whole_network_of_each():
+    made, two, c = work(resolve_model("gpt2-xl").model, seq_len=2048), machine("A100-SXM4-80GB", nodes=2.0), Constants()
+    layout = Layout(micro_batch=16.0, data=1.0, tensor=16.0)
+    usual, endless, thin = (
+        step_time(made, replace(two, nic_gbps=two.nic_gbps * factor), layout, constants=c).communication[0]
+        for factor in (1.0, 1e6, 1.0 / 8.0)
+    )
+    reduced = 4.0 * made.layers * 16.0 * 2048.0 * made.hidden * 2.0 * 2.0 * 15.0 / 16.0  # bytes through every link
+    network = float(two.nic_gbps[0]) * 1e9 * c.nic * 8.0  # of a node: one ring crosses it once
+    assert usual - endless == pytest.approx(c.tensor * reduced / network, rel=1e-3)
+    assert thin - endless == pytest.approx(8.0 * (usual - endless), rel=1e-3)
+
+
 def test_adapters_beside_the_matrices_cost_traffic_unless_kernels_fuse_them():
     made = work(resolve_model("qwen-1.8b").model, seq_len=4096, method=Method.LORA)
     full = work(resolve_model("qwen-1.8b").model, seq_len=4096)
