@@ -56,8 +56,8 @@ def estimate(
 
     A GPU that an offer has in that number is priced by the cheapest such offer with the fewest machines (on-demand
     unless `constraints.markets` says otherwise); any other is estimated from its datasheet and has no price. No count
-    means one GPU. Of an own machine all its `nodes` are taken, as far as the batch divides over them. `told` hears of each machine and may stop the work by raising; `history` and `step_times` are
-    as for a plan.
+    means one GPU. Of an own machine all its `nodes` are taken, as far as the batch divides over them. `told` hears of
+    each machine and may stop the work by raising; `history` and `step_times` are as for a plan.
 
     Raises WorkloadError when no hardware is named, TypeError for what is no request (see `Workload.of`).
     """
