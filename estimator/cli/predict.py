@@ -81,6 +81,8 @@ def predict(
         emit(as_table([{str(i): cell for i, cell in enumerate(row)} for row in out], columns, how, settings()), output)
     failed = sum(1 for answer in answers if answer["error"])
     note(f"{len(out) - failed:,} of {len(out):,} rows predicted" + (f", {failed:,} with an error" if failed else ""))
+    if unsaid := sum(1 for answer in answers if runs and answer["assumed"]):
+        note(f"{unsaid:,} of them leave open what matters: the column `assumed` says what was taken instead")
 
 
 def _lines(rows: Sequence[Sequence[str]], delimiter: str) -> str:

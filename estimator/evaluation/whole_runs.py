@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 from benchmarks_db import runs
 from estimator.performance.intervals import weighted_quantile
 from estimator.rows.cells import lab_of
-from estimator.rows.run_steps import GPUS_WHERE_UNSTATED
-from estimator.rows.whole_runs import dollars_an_hour, kind_of, overhead, predict_runs
+from estimator.rows.run_kinds import kind_of, overhead
+from estimator.rows.run_steps import BASIC, GPUS_WHERE_UNSTATED
+from estimator.rows.whole_runs import dollars_an_hour, predict_runs
 
 Floats = NDArray[np.float64]
 
@@ -43,7 +44,7 @@ class Judged:
     apart: NDArray[np.str_]  # what is left out together
     weight: Floats
     residual: Floats
-    unseen: Floats  # the same where nothing that the source measured itself is evidence
+    unseen: Floats  # the same of the bare row, where nothing that the source measured itself is evidence
     dollars: Floats  # the same of stated dollars, at the hourly price that a planner knows; NaN where there is none
     rounding: Floats  # log of how far the stated dollars may lie off for the digits that are printed
 
@@ -59,7 +60,7 @@ class RunScore:
     p90: float
     coverage: float  # share of runs inside the 80% interval
     width: float  # factor either way of that interval
-    unseen_median: float  # the same for a stranger: nothing that the run's source measured is evidence
+    unseen_median: float  # the same for a stranger's bare row: nothing that the run's source measured is evidence
     unseen_p90: float
     unseen_coverage: float
     unseen_width: float
@@ -70,7 +71,7 @@ class RunScore:
 def judged() -> Judged:
     """Every usable published run with hours or GPU-hours that our prediction can be held against."""
     table = [row for row in runs.load().rows() if row["quality"] == "ok"]
-    answers, strange = predict_runs(table), predict_runs(table, known_sources=False)
+    answers, strange = predict_runs(table), predict_runs([bare(row) for row in table], known_sources=False)
     held = [i for i, row in enumerate(table) if row["gpu_hours"] and answers[i]["predicted_gpu_hours_p50"]]
     rows = [table[i] for i in held]
     kinds = [kind_of(row) for row in rows]
@@ -92,6 +93,11 @@ def judged() -> Judged:
         dollars=np.array(_dollars(rows, [answers[i] for i in held]), float) + np.log(factors),
         rounding=np.array([_rounding(row["cost_usd"]) for row in rows]),
     )
+
+
+def bare(row: Mapping[str, str]) -> dict[str, str]:
+    """The run in the columns that every table of runs has, without what only the notes of its source filled."""
+    return {name: "" if f"{name} was empty" in row["mended"] else row[name] for name in BASIC}
 
 
 def _apart(

@@ -234,7 +234,7 @@ def _work(row: Row, cache: dict[object, Work | str], profiles: bool) -> Work:
             "method": row.method,
             "attention": attention_of(row),
         }
-        key: object = (row.model.name, row.model.params_m, *options.values())
+        key: object = (row.model.name, row.model.params_m, row.model.active_params_m, *options.values())
     else:
         published = None if row.objective is None else OBJECTIVE_PIXELS
         options = {

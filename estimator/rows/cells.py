@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from benchmarks_db.errors import EstimatorError, UnknownName, WorkloadError
@@ -274,13 +274,16 @@ def size_in_name(name: str) -> tuple[float, float]:
 def model_of(row: Mapping[str, str]) -> tuple[ModelFacts, bool, bool]:
     """(facts, named in our tables, loose): by name; else a language model of the stated or named size."""
     name = str(row.get("model") or "").strip()
-    params = figure(row, "params_m")
+    params, stated_active = figure(row, "params_m"), figure(row, "active_params_m")
     if name and (found := _named_model(name)):
         facts, loose = found
         if facts.params_m is None and not math.isnan(params):
             facts = sized(facts.name, params, size_in_name(name)[1])
+        if facts.kind == "size-only" and facts.active_params_m is None and not math.isnan(stated_active):
+            facts = replace(facts, active_params_m=stated_active)
         return facts, True, loose
     named, active = size_in_name(name)
+    active = active if math.isnan(stated_active) else stated_active
     params = named if math.isnan(params) else params
     task = task_of(row)
     language = task.startswith(("llm", "lm", "language", "text", "finetune", "pretrain")) or not math.isnan(

@@ -1,4 +1,4 @@
-"""Which training step does the row of a whole run repeat, and how much data goes through it?
+"""Which training step does the row of a whole run repeat?
 
 Blanks that a run leaves are filled by what was usual, each at its own line below: they are assumptions of a planner who
 knows no more than the row says.
@@ -6,28 +6,31 @@ knows no more than the row says.
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib.resources import files
 
 import numpy as np
 
-from benchmarks_db.errors import EstimatorError, WorkloadError
-from benchmarks_db.models import ModelFacts
+from benchmarks_db.errors import EstimatorError
+from benchmarks_db.objectives import resolve_objective
 from estimator.rows.arrays import prepare
-from estimator.rows.cells import Row, figure, model_of, objective_of
+from estimator.rows.cells import Row, figure, objective_of
 from estimator.rows.memory import row_memory
+from estimator.rows.run_kinds import facts_of, generates_text, kind_of, self_supervised
 from estimator.terms import Method
 
-READS = (
-    "source", "date", "model", "params_m", "active_params_m", "task", "dataset", "tokens_b", "samples_m", "epochs",
-    "gpu", "gpus", "nodes", "cloud_instance", "interconnect", "precision", "seq_len", "global_batch", "framework",
-    "target", "price_basis", "micro_batch", "image_size", "memory_format", "act_ckpt", "peft", "compiled", "objective",
+BASIC = (
+    "source", "date", "run", "model", "params_m", "active_params_m", "task", "dataset", "tokens_b", "samples_m",
+    "epochs", "gpu", "gpus", "nodes", "cloud_instance", "interconnect", "precision", "seq_len", "global_batch",
+    "framework", "target", "price_basis",
 )  # fmt: skip
-"""Columns that a prediction may read; those after `price_basis` are optional."""
+"""Columns that every table of whole runs has.
+
+The name of a run is read for its method alone: adapters, objective, whether it is compiled."""
+
+READS = (*BASIC, "micro_batch", "image_size", "memory_format", "act_ckpt", "peft", "compiled", "objective")
+"""Columns that a prediction may read."""
 
 GPUS_WHERE_UNSTATED = 8.0
 """Of a run that gives no number of GPUs: its GPU-hours are predicted as on one full node, its hours left blank."""
@@ -50,6 +53,18 @@ At 224 pixels throughout it takes 60 and more (fewer in MLPerf's tuned large bat
 PICTURES_A_GPU = 128.0
 """Micro-batch of pictures of a job on several nodes that states none: large ones hide the exchange of gradients."""
 
+FINE_TUNED_TOGETHER = 2.0
+"""Micro-batch of a language model's fine-tuning that states neither it nor the length of its samples.
+
+The median of the measured steps of that kind (a tenth 1, nine tenths up to 4): memory has to hold the longest sample.
+It is less where a GPU's share of the batch is."""
+
+TOGETHER = {"recommendation": 8192.0, "graph": 2560.0, "speech": 40.0, "object-detection": 8.0, "diffusion": 6.0,
+            "segmentation": 2.0}  # fmt: skip
+"""Micro-batch of tasks whose samples are far from pictures of 224 pixels, where no batch is stated.
+
+Medians of the measured steps of each task, a source's model counting once."""
+
 SMALL_PARAMS, LANGUAGE_TOKENS = 2e9, 32_768.0
 """Parameters below which a language model's micro-batch is chosen by memory, and its most tokens.
 
@@ -66,25 +81,15 @@ RECOMPUTED_BEFORE, RECOMPUTED_M = "2023", 6000.0
 
 Selective recomputation and FlashAttention (arXiv:2205.05198, 2205.14135, May 2022) made it needless soon after."""
 
+_TRACES = re.compile(r"\btraces?\b", re.IGNORECASE)
+_ADAPTERS = re.compile(r"(?<![a-z])(q?lora|dora|rslora)(?![a-z])", re.IGNORECASE)
+_COMPILED = re.compile(r"(?<![a-z])torch[._ ]?compiled?(?![a-z])", re.IGNORECASE)
+_QUANTISED = (("nf4", "qlora"), ("int4", "qlora"), ("4bit", "qlora"), ("4-bit", "qlora"), ("int8+", "lora"))
+
 _STEP_COLUMNS = (
-    "source", "date", "model", "params_m", "task", "gpu", "gpus", "nodes", "interconnect", "seq_len", "global_batch",
-    "framework", "memory_format", "peft", "compiled",
+    "source", "date", "model", "params_m", "active_params_m", "task", "gpu", "gpus", "nodes", "interconnect", "seq_len",
+    "global_batch", "framework", "memory_format",
 )  # fmt: skip
-
-
-def amount_of(row: Mapping[str, str]) -> tuple[float, str]:
-    """What is trained on in all, and the unit to ask throughput in; WorkloadError where the row does not tell."""
-    tokens, samples, epochs = (figure(row, name) for name in ("tokens_b", "samples_m", "epochs"))
-    size = _size_of(row["dataset"])
-    if tokens > 0:
-        return tokens * 1e9, "tokens/s"
-    if samples > 0:
-        # Some sources state the data set and some what was trained on in all: the size of the data set decides
-        is_size = size is not None and abs(samples * 1e6 / size - 1.0) < 0.06
-        return samples * 1e6 * (epochs if is_size and epochs > 0 else 1.0), "samples/s"
-    if epochs > 0 and size:
-        return epochs * size, "samples/s"
-    raise WorkloadError("neither tokens_b nor samples_m, nor epochs of a data set of known size", field="tokens_b")
 
 
 def step_row(row: Mapping[str, str], unit: str) -> dict[str, str]:
@@ -95,10 +100,12 @@ def step_row(row: Mapping[str, str], unit: str) -> dict[str, str]:
     step["micro_batch"] = row["micro_batch"] or _micro_batch(row)
     step["act_ckpt"] = row["act_ckpt"] or _recomputation(row)
     step["objective"] = objective_for(row)
-    if not row["seq_len"] and re.search(r"\btraces?\b", row["dataset"], re.IGNORECASE):
+    step["peft"] = row["peft"] or _adapters(row)
+    step["compiled"] = row["compiled"] or ("yes" if _COMPILED.search(f"{row['run']} {row['framework']}") else "")
+    if kind_of(row).startswith("fine-tuning") and generates_text(row):
+        step["task"] = "llm-finetune"  # however the source calls it
+    if not row["seq_len"] and _TRACES.search(row["dataset"]):
         step["seq_len"] = REASONING_TOKENS
-    if not row["peft"] and "lora" in row["source"].rsplit("/", 1)[-1].casefold():  # MLPerf's llama2_70b_lora
-        step["peft"] = "lora"
     if not figure(row, "gpus") > 0:
         step["gpus"] = f"{GPUS_WHERE_UNSTATED:g}"
     return step
@@ -111,14 +118,34 @@ def anonymous(step: Mapping[str, str]) -> dict[str, str]:
 
 
 def objective_for(row: Mapping[str, str]) -> str:
-    """Stated, or in front of the model's name; of a self-supervised task the usual one, two views (SimCLR)."""
+    """Stated, in front of the model's name or the run's; else, of a self-supervised task, two views (SimCLR)."""
     try:
         objective, _ = objective_of(row)
     except EstimatorError:
         return row["objective"]  # refused where the step is read
     if objective:
         return objective.name
-    return "simclr" if not row["objective"] and "self-supervised" in row["task"].casefold() else ""
+    if row["objective"] or not self_supervised(row["task"]):
+        return ""
+    words = row["run"].split()
+    for name in (" ".join(words[:2]), *words[:1]):
+        try:
+            return resolve_objective(name).name
+        except EstimatorError:
+            continue
+    return "simclr"
+
+
+def _adapters(row: Mapping[str, str]) -> str:
+    """Adapters that the name of the run, its software or its source's file names; `lora` and `qlora`, else open.
+
+    MLPerf's `llama2_70b_lora` is one; weights that are stored in 4 or 8 bits get no gradients of their own.
+    """
+    told = " ".join((row["run"], row["framework"], row["source"].rsplit("/", 1)[-1]))
+    if found := _ADAPTERS.search(told):
+        return "qlora" if found[1].casefold() == "qlora" else "lora"
+    stored = row["precision"].casefold()
+    return next((method for word, method in _QUANTISED if word in stored), "")
 
 
 def filled(steps: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
@@ -167,14 +194,18 @@ def _usual_precision(row: Mapping[str, str]) -> str:
 
 def _micro_batch(row: Mapping[str, str]) -> str:
     """Of models that are trained data-parallel: the share of one GPU, as accumulation is rare there; else open."""
-    facts = _facts(row)
-    if facts is None or facts.kind in ("decoder", "moe", "size-only"):
-        return ""
+    facts = facts_of(row)
     gpus, batch, nodes = (figure(row, name) for name in ("gpus", "global_batch", "nodes"))
-    if gpus >= 1 and batch >= gpus:
-        return f"{batch / gpus:g}"
-    several = nodes > 1 or gpus > GPUS_WHERE_UNSTATED
-    return f"{PICTURES_A_GPU:g}" if facts.kind == "vision" and several and math.isnan(batch) else ""
+    if facts is None or facts.kind in ("decoder", "moe", "size-only"):
+        share = batch / gpus if batch > 0 or gpus != 1.0 else math.inf
+        told = row["seq_len"] or math.isnan(share) or _TRACES.search(row["dataset"])
+        return "" if told or not kind_of(row).startswith("fine-tuning") else f"{min(FINE_TUNED_TOGETHER, share):g}"
+    gpus = gpus if gpus >= 1 else GPUS_WHERE_UNSTATED
+    if batch > 0:
+        return f"{batch / gpus:g}" if batch >= gpus else ""
+    if usual := TOGETHER.get(row["task"].casefold() or facts.task):
+        return f"{usual:g}"
+    return f"{PICTURES_A_GPU:g}" if facts.kind == "vision" and (nodes > 1 or gpus > GPUS_WHERE_UNSTATED) else ""
 
 
 def _recomputation(row: Mapping[str, str]) -> str:
@@ -198,38 +229,8 @@ def _image_size(row: Mapping[str, str]) -> str:
 
 def _made_for_small(row: Mapping[str, str]) -> bool:
     """A network whose own pictures are small (ResNet-164 of CIFAR), which needs no other size."""
-    facts = _facts(row)
+    facts = facts_of(row)
     return bool(facts and facts.image_size and facts.image_size <= 64)
-
-
-def _facts(row: Mapping[str, str]) -> ModelFacts | None:
-    """Of the network below the objective; None where nobody knows it, which is told where the step is read."""
-    try:
-        return model_of({**row, "model": objective_of(row)[1]})[0]
-    except EstimatorError:
-        return None
-
-
-def _size_of(dataset: str) -> float | None:
-    """Training samples of a data set: by its name, else as the text itself says it.
-
-    >>> _size_of("imagenet-1k"), _size_of("imagenet100 (100 classes x 1300)"), _size_of("banking77 (10,003 samples)")
-    (1281167.0, 130000.0, 10003.0)
-    """
-    name, _, said = dataset.partition("(")
-    if known := dataset_sizes().get(_folded(dataset)) or dataset_sizes().get(_folded(name)):
-        return known
-    numbers = [float(text.replace(",", "")) for text in re.findall(r"\d[\d,]*", said)]
-    if "classes" in said and len(numbers) == 2:
-        return numbers[0] * numbers[1]
-    return numbers[0] if len(numbers) == 1 and numbers[0] >= 100 else None
-
-
-@cache
-def dataset_sizes() -> dict[str, float]:
-    """Training samples of public data sets by folded name."""
-    with (files("estimator") / "data" / "datasets.csv").open(encoding="utf-8") as lines:
-        return {_folded(row["dataset"]): float(row["samples"]) for row in csv.DictReader(lines)}
 
 
 def _folded(text: str) -> str:

@@ -7,13 +7,10 @@ interval come from published runs (`data/run_kinds.csv`, written by `estimator b
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 
 import numpy as np
 
@@ -21,30 +18,20 @@ from benchmarks_db.errors import EstimatorError
 from estimator.performance.intervals import KINDS
 from estimator.rows.arrays import prepare
 from estimator.rows.cells import figure, gpus_of, refuse_unreadable
-from estimator.rows.habits import lean
 from estimator.rows.headers import as_asked
 from estimator.rows.predict import predicted
-from estimator.rows.run_steps import GPUS_WHERE_UNSTATED, READS, amount_of, anonymous, filled, loader_rate, step_row
+from estimator.rows.run_amounts import amount_of
+from estimator.rows.run_assumptions import assumptions
+from estimator.rows.run_kinds import kind_of, overhead
+from estimator.rows.run_steps import GPUS_WHERE_UNSTATED, READS, anonymous, filled, loader_rate, step_row
 from estimator.terms import EvidenceKind
 
 ADDED = (
     "predicted_hours_p10", "predicted_hours_p50", "predicted_hours_p90", "predicted_gpu_hours_p50",
-    "predicted_cost_usd_p10", "predicted_cost_usd_p50", "predicted_cost_usd_p90", "error",
+    "predicted_cost_usd_p10", "predicted_cost_usd_p50", "predicted_cost_usd_p90", "assumed", "error",
 )  # fmt: skip
 
 AMOUNTS = ("active_params_m", "tokens_b", "samples_m", "epochs")
-PRETRAINING_TOKENS_B = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Overhead:
-    """Hours of a run over data / predicted throughput, and the log half-width of an 80% interval around that."""
-
-    factor: float
-    half_width: float  # where the same source's steps of this model on this GPU are among the measurements
-    half_width_unseen: float  # anywhere else
-
-
 NEAR = (EvidenceKind.OWN, EvidenceKind.GROUP)
 
 
@@ -56,18 +43,20 @@ def predict_runs(rows: Sequence[Mapping[str, str]], *, known_sources: bool = Tru
     out = [{**{str(k): str(v or "") for k, v in row.items()}, **dict.fromkeys(ADDED, "")} for row in rows]
     asked = [{name: cell.strip() for name, cell in row.items()} for row in as_asked(rows, READS)]
     amounts: list[tuple[float, str]] = []
-    steps: list[dict[str, str]] = []
+    steps: list[Mapping[str, str]] = []
     for row, answer in zip(asked, out, strict=True):
         try:
             refuse_unreadable(row, AMOUNTS)
             amount, unit = amount_of(row)
+            row["tokens_b"] = row["tokens_b"] or (f"{amount * 1e-9:.15g}" if unit == "tokens/s" else "")
             row["gpus"] = _number(gpus_of(row))
         except EstimatorError as untold:
             answer["error"] = str(untold)
             amount, unit = math.nan, "samples/s"
         amounts.append((amount, unit))
         steps.append(step_row(row, unit) if known_sources else anonymous(step_row(row, unit)))
-    prepared = prepare(filled(steps))
+    steps = filled(steps)
+    prepared = prepare(steps)
     for answer, error in zip(out, prepared.errors, strict=True):
         answer["error"] = answer["error"] or error
     if not len(prepared.index):
@@ -83,36 +72,16 @@ def predict_runs(rows: Sequence[Mapping[str, str]], *, known_sources: bool = Tru
             continue
         over = overhead(kind_of(row))
         seconds = amount / min(float(rate[j]), loader_rate(prepared.rows[j], float(decode[j])))
-        near = KINDS[int(evidence[j])] in NEAR
+        batch_told = bool(row["micro_batch"]) or not kind_of(row).startswith("fine-tuning")
+        near = KINDS[int(evidence[j])] in NEAR and batch_told
         half = over.half_width if near else over.half_width_unseen
         answer |= _answer(row, seconds / 3600.0 * over.factor, math.exp(half))
+        answer["assumed"] = assumptions(row, steps[i], prepared, j)
     return out
 
 
 def _number(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.15g}"
-
-
-def kind_of(row: Mapping[str, str]) -> str:
-    """What kind of run this is: the stated time means different things, and more or less stands between the steps."""
-    source, target, task = (row[name].casefold() for name in ("source", "target", "task"))
-    if "mlcommons/" in source or target.startswith("mlperf"):
-        return "mlperf"
-    if "dawn-bench" in source:
-        return "dawnbench"
-    if "nvidia/deeplearningexamples" in source:
-        return "recipe"
-    if "rlhf" in task:
-        return "rlhf"
-    if "self-supervised" in task:
-        return "self-supervised"
-    if figure(row, "tokens_b") >= PRETRAINING_TOKENS_B:
-        return "pretraining"
-    if "pretrain" in task and task.startswith("llm"):
-        return "pretraining-short"
-    if not task.startswith(("llm", "text", "question", "multimodal")):
-        return "other"
-    return "fine-tuning-lean" if lean(row["framework"]) else "fine-tuning"
 
 
 def dollars_an_hour(row: Mapping[str, str], gpus: float) -> float | None:
@@ -139,20 +108,6 @@ def _answer(row: Mapping[str, str], middle: float, spread: float) -> dict[str, s
         cost = {"p10": middle / spread * rate, "p50": middle * rate, "p90": middle * spread * rate}
         answer |= {f"predicted_cost_usd_{name}": f"{value:.6g}" for name, value in cost.items()}
     return answer
-
-
-@cache
-def _overheads() -> dict[str, Overhead]:
-    with (files("estimator") / "data" / "run_kinds.csv").open(encoding="utf-8") as lines:
-        return {
-            row["kind"]: Overhead(*(float(row[name]) for name in ("factor", "half_width", "half_width_unseen")))
-            for row in csv.DictReader(lines)
-        }
-
-
-def overhead(kind: str) -> Overhead:
-    """What stands between the steps of a kind of run."""
-    return _overheads()[kind]
 
 
 @cache

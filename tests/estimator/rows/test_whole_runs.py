@@ -7,8 +7,10 @@ import pytest
 
 from benchmarks_db.errors import WorkloadError
 from estimator.evaluation.whole_runs import evaluate_runs, fitted, judged
-from estimator.rows.run_steps import READS, amount_of, filled, objective_for, step_row
-from estimator.rows.whole_runs import ADDED, dollars_an_hour, kind_of, overhead, predict_runs
+from estimator.rows.run_amounts import amount_of
+from estimator.rows.run_kinds import kind_of, overhead
+from estimator.rows.run_steps import READS, filled, objective_for, step_row
+from estimator.rows.whole_runs import ADDED, dollars_an_hour, predict_runs
 from pricing.snapshot import snapshot_table
 
 RUN = {
