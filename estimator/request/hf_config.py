@@ -218,6 +218,11 @@ _FAMILIES: Mapping[str, Family] = {
         Family(kind="encoder", gated=False, tied=True, norm_bias=True, linear_bias=True, positions=True, pooler=True,
                token_types=1, final_norm=False, embed_norm=True, max_len=514),
     ),
+    **dict.fromkeys(
+        ("deberta", "deberta-v2"),  # positions are relative, 512 of them, shared by the layers
+        Family(kind="encoder", gated=False, tied=True, norm_bias=True, linear_bias=True, positions=True,
+               final_norm=False, embed_norm=True, max_len=512),
+    ),
     "distilbert": Family(kind="encoder", gated=False, tied=True, norm_bias=True, linear_bias=True, positions=True,
                          final_norm=False, embed_norm=True, max_len=512),
     "modernbert": Family(kind="encoder", tied=True, embed_norm=True, max_len=8192),
@@ -225,9 +230,11 @@ _FAMILIES: Mapping[str, Family] = {
     "mt5": Family(kind="encoder-decoder", gated=True, max_len=512),
     "umt5": Family(kind="encoder-decoder", gated=True, max_len=512),
     "bart": Family(kind="encoder-decoder", gated=False, tied=True, norm_bias=True, linear_bias=True, max_len=1024),
-    "vit": Family(kind="vision", gated=False, norm_bias=True, linear_bias=True),
-    "deit": Family(kind="vision", gated=False, norm_bias=True, linear_bias=True),
-    "dinov2": Family(kind="vision", gated=False, norm_bias=True, linear_bias=True),
+    **dict.fromkeys(
+        ("vit", "deit", "dinov2", "dinov2_with_registers", "vit_mae", "vit_msn", "ijepa", "beit", "data2vec-vision",
+         "clip_vision_model", "siglip_vision_model"),
+        Family(kind="vision", gated=False, norm_bias=True, linear_bias=True),
+    ),
 }  # fmt: skip
 # Not transformers that a forward pass of attention and FFN describes; a guess would be worse than a refusal.
 _REFUSED: Mapping[str, str] = {
@@ -235,8 +242,21 @@ _REFUSED: Mapping[str, str] = {
     "rwkv": "a recurrent model", "jamba": "a Mamba hybrid", "bamba": "a Mamba hybrid", "zamba": "a Mamba hybrid",
     "nemotron_h": "a Mamba hybrid", "granitemoehybrid": "a Mamba hybrid", "whisper": "a speech model",
     "swin": "a windowed vision model", "convnext": "a convolutional model", "resnet": "a convolutional model",
-    "clip": "a two-tower model", "wav2vec2": "a speech model",
+    **dict.fromkeys(("clip", "siglip", "siglip2", "chinese_clip", "align"), "a two-tower model"),
+    **dict.fromkeys(("wav2vec2", "wav2vec2-bert", "hubert", "wavlm", "data2vec-audio", "speecht5"), "a speech model"),
+    "albert": "a model whose layers share their weights", "xlnet": "a two-stream model",
+    **dict.fromkeys(("nemotron-nas", "openelm"), "a model whose layers differ"),
+    **dict.fromkeys(("gemma3n", "gemma3n_text"), "a model with embeddings of every layer"),
+    **dict.fromkeys(("lfm2", "lfm2_moe"), "a convolution hybrid"),
 }  # fmt: skip
+_OTHER_FILES = (
+    ("peft_type", "is PEFT's adapter_config.json; name the model below it"),
+    ("_class_name", "is the config of a diffusers pipeline or a part of one; use model: or custom:"),
+    ("tokenizer_class", "is a tokenizer's config; the model's is config.json beside it"),
+    ("weight_map", "is an index of weights; the model's config is config.json beside it"),
+    ("zero_optimization", "is a DeepSpeed config; pass it as the request itself"),
+)
+"""A key of JSON files that lie beside a `config.json` -> what the file is."""
 
 
 def facts_of_config(config: Mapping[str, Any], *, name: str | None = None) -> tuple[ModelFacts, tuple[str, ...]]:
@@ -251,6 +271,10 @@ def facts_of_config(config: Mapping[str, Any], *, name: str | None = None) -> tu
         notes.append(f"{model_type or 'this model'}: only the language part is counted, not the image or audio tower")
         config = {"architectures": config.get("architectures"), **text}
         model_type = str(config.get("model_type") or model_type.removesuffix("_vl") or "")
+    for key, what in _OTHER_FILES:
+        if key in config and (key.startswith(("_", "peft")) or not _first(config, "layers")):
+            base = str(config.get("base_model_name_or_path") or "")
+            raise WorkloadError(f"this {what}", field="hf_config", nearest=(f"model: {base}",) if base else ())
     if model_type in _REFUSED:
         raise WorkloadError(
             f"{model_type} is {_REFUSED[model_type]}, which a config does not describe; use model: or custom:",
@@ -259,9 +283,9 @@ def facts_of_config(config: Mapping[str, Any], *, name: str | None = None) -> tu
         )
     family = _FAMILIES.get(model_type.removesuffix("_text")) or _FAMILIES.get(model_type)
     if family is None:
-        experts = bool(_first(config, "experts"))
-        family = Family(kind="moe" if experts else "encoder-decoder" if config.get("is_encoder_decoder") else "decoder")
-        notes.append(f"model_type {model_type or '(none)'} is not known; its keys are read as a Llama-like transformer")
+        family = _likely(config, model_type)
+        like = "BERT-like encoder" if family.kind == "encoder" else "Llama-like transformer"
+        notes.append(f"model_type {model_type or '(none)'} is not known; its keys are read as a {like}")
     shape = _shape(config, family, model_type)
     limit = shape.max_len or family.max_len
     label = (
@@ -274,6 +298,17 @@ def facts_of_config(config: Mapping[str, Any], *, name: str | None = None) -> tu
         shape, name=label, source=f"config.json ({model_type or 'no model_type'})", max_seq_len=limit
     )
     return facts, tuple(notes)
+
+
+def _likely(config: Mapping[str, Any], model_type: str) -> Family:
+    """The family of a `model_type` that no table knows: an encoder where its heads or its name say so."""
+    heads = config.get("architectures")
+    masked = any("ForMaskedLM" in str(head) for head in heads) if isinstance(heads, list) else False
+    if config.get("is_encoder_decoder"):
+        return Family(kind="encoder-decoder")
+    if _first(config, "experts"):
+        return Family(kind="moe")
+    return _FAMILIES["bert"] if masked or "bert" in model_type else Family()
 
 
 def _shape(config: Mapping[str, Any], family: Family, model_type: str) -> Shape:
@@ -358,7 +393,12 @@ def _number(config: Mapping[str, Any], what: str) -> int | None:
     found = _first(config, what)
     if found is None:
         return None
-    return _checked(found[0], found[1], low=0 if what in ("shared_experts", "dense_layers", "experts") else 1)
+    key, value = found
+    if isinstance(value, list) and value:  # one for every layer
+        if any(one != value[0] for one in value):
+            raise WorkloadError("differs from layer to layer, which is not read; use custom:", field=f"hf_config.{key}")
+        value = value[0]
+    return _checked(key, value, low=0 if what in ("shared_experts", "dense_layers", "experts") else 1)
 
 
 def _plain(config: Mapping[str, Any], key: str) -> int:

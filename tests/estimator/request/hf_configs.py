@@ -128,6 +128,11 @@ CHECKPOINTS: dict[str, tuple[Config, int]] = {
          "vocab_size": 30522, "max_position_embeddings": 512},
         66_362_880,
     ),
+    "microsoft/deberta-v3-base": (
+        {"model_type": "deberta-v2", "hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12,
+         "num_hidden_layers": 12, "vocab_size": 128100, "max_position_embeddings": 512, "type_vocab_size": 0},
+        184_000_000,  # the card: 86M in the layers and 98M in the vocabulary
+    ),
     "google-t5/t5-large": (
         {"model_type": "t5", "d_model": 1024, "d_ff": 4096, "d_kv": 64, "num_heads": 16, "num_layers": 24,
          "num_decoder_layers": 24, "n_positions": 512, "vocab_size": 32128, "is_encoder_decoder": True},

@@ -72,6 +72,34 @@ def test_only_the_language_part_of_a_multimodal_config_is_counted_and_said_so() 
     assert "language part" in notes[0]
 
 
+def test_a_width_that_is_listed_for_every_layer_is_that_width() -> None:
+    facts, _ = facts_of_config({**LLAMA, "intermediate_size": [14336] * 32})
+    assert facts == facts_of_config(LLAMA)[0]
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"peft_type": "LORA", "base_model_name_or_path": "x/y"}, "adapter_config.json; name the model below it"),
+        ({"_class_name": "FluxTransformer2DModel", "num_layers": 19}, "diffusers"),
+        ({"tokenizer_class": "LlamaTokenizer"}, "tokenizer's config"),
+        ({"weight_map": {}}, "index of weights"),
+        ({"zero_optimization": {"stage": 3}}, "DeepSpeed config"),
+    ],
+)
+def test_a_file_from_beside_the_config_is_told_apart(config: dict[str, Any], said: str) -> None:
+    with pytest.raises(WorkloadError, match=said) as caught:
+        facts_of_config(config)
+    assert caught.value.field == "hf_config"
+
+
+def test_an_unknown_masked_language_model_is_read_as_an_encoder() -> None:
+    bert = CHECKPOINTS["google-bert/bert-base-uncased"][0]
+    facts, notes = facts_of_config({**bert, "model_type": "new", "architectures": ["NewForMaskedLM"]})
+    assert facts.kind == "encoder"
+    assert "BERT-like encoder" in notes[0]
+
+
 def test_an_unknown_model_type_with_the_usual_keys_works_with_a_warning() -> None:
     facts, notes = facts_of_config({**LLAMA, "model_type": "brand_new"})
     assert facts.params_m == pytest.approx(8_030, rel=1e-3)
@@ -92,6 +120,8 @@ def test_an_unknown_model_type_with_the_usual_keys_works_with_a_warning() -> Non
         ({"hidden_size": 4096.5}, "hf_config.hidden_size"),
         ({"num_local_experts": 4, "num_experts_per_tok": 8}, "hf_config.num_experts_per_tok"),
         ({"model_type": "mamba"}, "hf_config.model_type"),
+        ({"model_type": "albert"}, "hf_config.model_type"),
+        ({"intermediate_size": [14336, 7168]}, "hf_config.intermediate_size"),
     ],
 )
 def test_a_config_key_that_does_not_hold_is_named(change: dict[str, Any], field: str) -> None:
