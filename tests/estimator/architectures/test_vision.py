@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks_db import models as model_facts
 from benchmarks_db.errors import WorkloadError
 from benchmarks_db.models import ModelFacts, resolve_model
 from estimator.architectures import transformer, vision
-from estimator.architectures.inventories import find, inventories
+from estimator.architectures.inventories import find, fold, inventories, left_out
 from estimator.work import Work
 
 settings.register_profile("untimed", deadline=None)
@@ -90,6 +91,14 @@ def test_every_inventory_has_consistent_counts_and_a_source():
             assert one.slow_grouped_flops <= 2.5 * one.grouped_flops + 1
             assert one.kernels > 3
             assert one.stored_values >= one.largest_values
+
+
+def test_every_vision_model_that_is_known_by_name_is_counted_or_it_is_said_why_not():
+    uncounted = {
+        facts.name for facts in model_facts.models().values() if facts.kind == "vision" and find(facts.name) is None
+    }
+    assert uncounted
+    assert {fold(name) for name in uncounted} <= set(left_out())
 
 
 def test_the_closed_form_of_bert_agrees_with_the_counted_one():

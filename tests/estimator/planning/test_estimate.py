@@ -125,3 +125,12 @@ def test_tf32_is_fp32_on_a_gpu_that_lacks_it(model: dict[str, str]) -> None:
     assert rates[0][0] == rates[0][1]
     assert rates[1][0] == rates[1][1]
     assert rates[2][0] < rates[2][1]
+
+
+def test_a_smaller_model_of_a_family_is_the_faster_one() -> None:
+    """Both are counted; a model known by its size alone was taken to be half as fast as it is."""
+    larger, smaller = (
+        estimate({"model": name, "images": "1M"}, gpus="RTX-3090", now=NOW).estimates[0].throughput.value
+        for name in ("vit_large_patch14_224", "vit_large_patch16_224")
+    )
+    assert smaller > larger
