@@ -196,6 +196,8 @@ def adapter_params(shape: Shape, *, rank: float, targets: str) -> float:
 
 
 ATTENTION = ("q", "k", "v", "o")
+ATTENTION_INPUT, FFN_INPUT = ("q", "k", "v", "qkv"), ("gate", "up", "gate_up")
+"""Matrices that read the output of a layer's first and second norm."""
 ADAPTED: Mapping[str, tuple[str, ...]] = {
     "all-linear": (*ATTENTION, "gate", "up", "down"),
     "all": (*ATTENTION, "gate", "up", "down"),
@@ -271,9 +273,14 @@ def work(
     if eager:
         elementwise += 8.0 * score_traffic
 
-    mlp_kept = (2.0 if not shape.gated else 3.0) * shape.ffn * (max(1.0, used) if shape.experts else 1.0)
-    kept = 4.0 * h + 2.0 * wide + 2.0 * kv + mlp_kept + (used * h if shape.experts else 0.0)
-    lean = kept - 2.0 * h - mlp_kept / (3.0 if shape.gated else 2.0)
+    # Frozen matrices need no inputs again: outputs of norms and of the activation are kept for what is trained alone
+    trained = {matrix for name in (lora_targets if peft else "all").split(",") for matrix in _adapted(name.strip())}
+    norms = float(not trained.isdisjoint(ATTENTION_INPUT)) + float(not trained.isdisjoint(FFN_INPUT))
+    width = shape.ffn * (max(1.0, used) if shape.experts else 1.0)
+    outputs = width if "down" in trained else 0.0
+    mlp_kept = (2.0 if shape.gated else 1.0) * width + outputs
+    kept = (2.0 + norms) * h + 2.0 * wide + 2.0 * kv + mlp_kept + (used * h if shape.experts else 0.0)
+    lean = kept - norms * h - outputs
     stored = tokens * met * shape.layers
     extra = (24.0 if shape.experts else 0.0) + (ADAPTER_KERNELS if peft else 0.0)
     kernels = shape.layers * (KERNELS_A_LAYER[shape.gated] + extra)

@@ -215,12 +215,16 @@ def stages(
     on_gpu = np.where(np.asarray(layout.offload) > 0, 0.0, 1.0)  # offloaded states and master weights live in the host
     on_host = np.asarray(stack.host_checkpoints) * (np.asarray(layout.recompute) >= Recompute.FULL)
     over = np.where(w["layers"] > 0, constants.activation_factor, constants.counted_factor)
-    value_bytes = np.asarray(bytes_.activation) * over * stack.activation_share
-    value_bytes = value_bytes * np.where(master > 0, 1.0 + w["single_share"], 1.0)  # 4 bytes instead of 2
+    fused = np.asarray(stack.fused) > 0
+    over = over * np.where(fused & (w["layers"] > 0), constants.fused_share, 1.0)
+    value_bytes = np.asarray(bytes_.activation) * over
+    # Constants of frozen norms in 4 bytes instead of 2, unless the norms are part of fused kernels
+    value_bytes = value_bytes * np.where((master > 0) & ~fused, 1.0 + w["single_share"], 1.0)
     value_bytes = value_bytes * np.where(quantised, constants.quantised_factor, 1.0)
     # Recomputing everything keeps the layers' inputs alone, exactly as counted; a layer at work has the copies
     kept_bytes = np.where(np.asarray(layout.recompute) >= Recompute.FULL, np.asarray(bytes_.activation), value_bytes)
-    loss = w["logits_values"] * constants.logits_bytes * stack.logits_share / (t * c)
+    loss = w["logits_values"] * constants.logits_bytes / (t * c)
+    loss = loss * np.where(np.asarray(stack.chunked_loss) > 0, constants.chunked_share, 1.0)
 
     gpus = np.asarray(layout.gpus, float)
     outside = constants.context_gib + np.where(gpus > 1, constants.nccl_gib, 0.0)

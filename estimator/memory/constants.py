@@ -32,6 +32,11 @@ class MemoryConstants:
     """More of them over a 4-bit base: `prepare_model_for_kbit_training` keeps norms and their outputs in fp32."""
     selective_share: float = 0.6
     """Of the values left by recomputing what is cheap: selective recomputation also drops every other product."""
+    fused_share: float = 0.6
+    """Activations of a transformer of fused kernels (Transformer Engine) or compiled, over those of a plain one: norms
+    keep their input, matrices theirs in 8 bits, the gated activation its own."""
+    chunked_share: float = 0.2
+    """Logits of a loss computed chunk by chunk with its projection (Liger, arXiv:2410.10989), over a plain one's."""
     score_share: float = 1.0
     """Of the values that eager attention keeps a score (softmax, dropout, mask), those that are really kept."""
     logits_bytes: float = 12.0
@@ -62,6 +67,8 @@ BOUNDS = {
     "counted_factor": (0.8, 1.3),
     "quantised_factor": (1.0, 1.8),
     "selective_share": (0.4, 1.0),
+    "fused_share": (0.3, 1.0),
+    "chunked_share": (0.05, 0.5),
     "logits_bytes": (4.0, 20.0),
     "fragmentation": (0.005, 0.2),
     "gathered_layers": (1.0, 4.0),
@@ -71,13 +78,15 @@ BOUNDS = {
 DEFAULT = replace(
     PRIOR,
     context_gib=1.0,
-    workspace_gib=0.733,
+    workspace_gib=0.766,
     nccl_gib=1.2,
-    activation_factor=1.17,
-    counted_factor=0.9,
-    quantised_factor=1.32,
-    selective_share=0.412,
-    logits_bytes=11.1,
-    fragmentation=0.129,
-    gathered_layers=2.39,
+    activation_factor=1.29,
+    counted_factor=0.906,
+    quantised_factor=1.29,
+    selective_share=0.4,
+    fused_share=0.432,
+    chunked_share=0.209,
+    logits_bytes=11.6,
+    fragmentation=0.094,
+    gathered_layers=2.33,
 )

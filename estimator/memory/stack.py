@@ -24,8 +24,8 @@ Trait = float | NDArray[np.float64]
 class Stack:
     """Habits of a training program; every field a scalar or an array of shape (n,)."""
 
-    activation_share: Trait = 1.0  # stored activations over the ordinary ones (fused or compiled layers keep fewer)
-    logits_share: Trait = 1.0  # of the loss working set of an unfused cross-entropy; chunked or fused losses need less
+    fused: Trait = 0.0  # 1: layers are fused kernels of vendors or a compiler, which keep fewer activations
+    chunked_loss: Trait = 0.0  # 1: the loss is computed chunk by chunk, so that not all logits exist at once
     sequence_parallel: Trait = 1.0  # 1: tensor parallelism also divides what lies between the matrix products
     bucket_copy: Trait = 1.0  # 1: plain DDP copies gradients into buckets; 0: gradients live in the buckets
     host_checkpoints: Trait = 0.0  # 1: layer inputs kept for recomputation go to host memory
@@ -34,8 +34,10 @@ class Stack:
     gradient_share: Trait = 1.0  # 0: the optimizer steps inside the backward pass, so no gradient outlives its layer
     gradient_fp16: Trait = 4.0  # bytes of a gradient in mixed fp16
     gradient_bf16: Trait = 4.0  # bytes of a gradient in mixed bf16
+    frozen_fp32: Trait = 0.0  # 1: a frozen base is kept in fp32 and cast layer by layer, as trained weights are
     frozen_fp8: Trait = 0.0  # 1: with fp8, a frozen base is stored in fp8
     peak_tokens: Trait = float("nan")  # longest sample where a row states no length
+    adapts_attention: Trait = 0.0  # 1: its adapters sit on queries and values alone
     lora_rank: Trait = float("nan")  # rank of its adapters where a row states none
     loads_whole: Trait = 0.0  # 1: every GPU reads all weights before FSDP takes its share of them
     counted: Trait = 1.0  # share of the CUDA context and of NCCL that the program's own meter counts
@@ -54,10 +56,12 @@ def adjust(bytes_: Recipe, stack: Stack, half: NDArray[np.int64]) -> Recipe:
     mixed = full & (half > 0)
     pure = mixed & (np.asarray(stack.pure16) > 0)
     gradient = np.where(half == 1, stack.gradient_fp16, stack.gradient_bf16)
+    whole = (half > 0) & ~full & (np.asarray(stack.frozen_fp32) > 0) & (np.asarray(bytes_.dequantised) <= 0)
     slim = (half == 3) & ~full & (np.asarray(stack.frozen_fp8) > 0)
     return replace(
         bytes_,
-        weight=np.where(slim, np.minimum(bytes_.weight, 1.0), bytes_.weight),
+        weight=np.select([whole, slim], [4.0, np.minimum(bytes_.weight, 1.0)], bytes_.weight),
+        embedding=np.where(whole, 4.0, bytes_.embedding),
         master=np.where(pure, 0.0, bytes_.master),
         gradient=np.where(pure, 2.0, np.where(mixed, gradient, bytes_.gradient))
         * np.where(full, stack.gradient_share, 1),

@@ -190,7 +190,8 @@ def _attention(row: Row) -> str:
 
 def is_shapeless_language(row: Row) -> bool:
     """A language model of which only the size is known: the usual shape of its size stands in for its own."""
-    return row.model.kind == "profiled" and bool(row.model.params_m) and bool(row.peft or "llm" in row.task)
+    language = row.method in (Method.LORA, Method.QLORA) or "llm" in row.task or "vlm" in row.task
+    return row.model.kind == "profiled" and bool(row.model.params_m) and language
 
 
 def rests_on_size(row: Row) -> bool:
@@ -209,6 +210,8 @@ def _longest(work: Work, rows: Sequence[Row], stack: Stack) -> Work:
     shapeless = [i for i, row in enumerate(rows) if is_shapeless_language(row)]
     if shapeless:
         work = _reshaped(work, rows, shapeless)
+    few = np.broadcast_to(np.asarray(stack.adapts_attention, float), (len(rows),)) > 0
+    kept = np.array([_kept_share(row) if few[i] else 1.0 for i, row in enumerate(rows)], float)
     peak = np.broadcast_to(np.asarray(stack.peak_tokens, float), (len(rows),))
     rank = np.broadcast_to(np.asarray(stack.lora_rank, float), (len(rows),))
     stretch = np.ones(len(rows))
@@ -227,13 +230,21 @@ def _longest(work: Work, rows: Sequence[Row], stack: Stack) -> Work:
     return replace(
         work,
         trainable_params=ranked,
-        stored_values=work.stored_values * stretch * counted,
+        stored_values=work.stored_values * stretch * counted * kept,
         stored_values_selective=work.stored_values_selective * stretch,
         stored_values_full=work.stored_values_full * stretch,
         score_values=work.score_values * stretch**2,
-        layer_values=work.layer_values * stretch,
+        layer_values=work.layer_values * stretch * kept,
         logits_values=work.logits_values * stretch * logits,
     )
+
+
+def _kept_share(row: Row) -> float:
+    """Values kept with adapters on queries and values, over those with adapters on every matrix; 1 without adapters."""
+    if row.method not in (Method.LORA, Method.QLORA) or not row.language:
+        return 1.0
+    few, every = (work_of(row.model, method=row.method, lora_targets=targets) for targets in ("qv", "all-linear"))
+    return float(few.stored_values) / float(every.stored_values)
 
 
 def _reshaped(work: Work, rows: Sequence[Row], index: list[int]) -> Work:

@@ -46,7 +46,7 @@ def features_of(prepared: Prepared) -> Features:
     rows = prepared.rows
     lab = np.array([row.lab.split(":")[0] for row in rows], str)
     names = np.array(
-        [[row.model.name, row.peft, row.framework, row.format, row.gpu.name] for row in rows], str
+        [[row.model.name, row.peft or "none", row.framework, row.format, row.gpu.name] for row in rows], str
     ).reshape(len(rows), len(NAME_WEIGHTS))
     layout = prepared.layout
     tokens = np.asarray(layout.micro_batch, float) * np.asarray(prepared.work.tokens, float)
@@ -262,17 +262,21 @@ def corrected_memory(prepared: Prepared) -> RowMemory:
     mine = features_of(prepared)
     factor = np.exp(-correction(mine, features, residual))
     account = plain.account.scaled(factor)
+    sigma = account.sigma + np.where(guessed, GUESSED_ACTIVATIONS * account.activations, 0.0)
     beyond = _leaves_open(prepared) & (account.used > plain.capacity)
-    account = replace(
-        account, sigma=account.sigma * np.where(guessed | beyond, np.maximum(DOUBTFUL / asked.doubt, 1.0), 1.0)
-    )
     heard = np.isin(mine.lab, features.lab)
-    half = Z80 * account.sigma * np.where(heard, KNOWN_LABORATORY, 1.0)
+    half = Z80 * sigma * np.where(heard, KNOWN_LABORATORY, 1.0)
+    # What a row leaves open can only make it smaller: no reason to rule a card out, nor to widen the interval upwards
+    open_ended = np.where(guessed | beyond, np.maximum(DOUBTFUL / asked.doubt, 1.0), 1.0)
+    account = replace(account, sigma=sigma * open_ended)
     return RowMemory(account, stated=plain.stated * factor, capacity=plain.capacity, half=half)
 
 
 DOUBTFUL = 4.0
-"""How much less sure the memory of a model is whose activations only a throughput tells, or that a row leaves open."""
+"""How much farther beyond a card a row must be to be ruled out there, where what it leaves open may make it fit or only
+a throughput tells of its activations."""
+GUESSED_ACTIVATIONS = 0.75
+"""Relative error, one standard deviation, that activations have more where only a throughput tells of them."""
 
 
 def _leaves_open(prepared: Prepared) -> NDArray[np.bool_]:

@@ -279,8 +279,30 @@ def test_known_programs_keep_their_habits_and_unknown_ones_are_ordinary() -> Non
 
 
 def test_tuned_software_that_is_not_named_has_the_habits_of_the_program_behind_it() -> None:
-    share = np.asarray(stacks_of(["", "", ""], ["pytorch", TUNED, "pytorch"], [True, False, False]).activation_share)
-    assert share[0] == share[1] < share[2] == 1.0
+    fused = np.asarray(stacks_of(["", "", ""], ["pytorch", TUNED, "pytorch"], [True, False, False]).fused)
+    assert fused.tolist() == [1.0, 1.0, 0.0]
+
+
+def test_fused_layers_keep_less_and_a_chunked_loss_holds_fewer_logits() -> None:
+    plain, fused, chunked = (
+        account(llama(), Layout(micro_batch=4.0), stack=stack)
+        for stack in (Stack(), Stack(fused=1.0), Stack(chunked_loss=1.0))
+    )
+    assert float(fused.activations) == pytest.approx(float(plain.activations) * DEFAULT.fused_share)
+    assert float(chunked.logits) == pytest.approx(float(plain.logits) * DEFAULT.chunked_share)
+    assert float(fused.logits) == float(plain.logits)
+
+
+def test_a_frozen_base_in_fp32_takes_twice_the_bytes_unless_it_is_quantised() -> None:
+    base = llama(adapters=4e7)
+    single = Stack(frozen_fp32=1.0)
+    plain, wide = (
+        float(account(base, Layout(recompute=2), method=Method.LORA, stack=stack).weights)
+        for stack in (Stack(), single)
+    )
+    assert wide == pytest.approx(2.0 * plain, rel=0.02)
+    quantised = (used(base, Layout(recompute=2), method=Method.QLORA, stack=stack) for stack in (Stack(), single))
+    assert next(quantised) == next(quantised)
 
 
 def test_a_program_without_master_weights_needs_less() -> None:

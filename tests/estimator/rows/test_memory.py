@@ -7,11 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks_db.models import resolve_model
+from estimator.architectures import work_of
 from estimator.evaluation.memory import line, stated_cases, twins_of
 from estimator.rows.arrays import Prepared, prepare
 from estimator.rows.memory import Question, question, row_memory
 from estimator.rows.memory_neighbours import Features, corrected_memory, correction, implied_values, with_activations
-from estimator.terms import Verdict
+from estimator.terms import Method, Verdict
 
 LLAMA = {
     "source": "somebody/else@1",
@@ -111,6 +113,28 @@ def test_rows_that_do_not_even_foretell_their_own_group_correct_nothing() -> Non
     assert np.allclose(correction(known, known, noise), 0.0)
     steady = np.repeat(0.4 * signs, 3)
     assert np.abs(correction(known, known, steady)).max() > 0.15
+
+
+def test_no_adapters_and_a_blank_are_one_answer_where_the_laboratory_is_known() -> None:
+    told = {"source": "bigscience-workshop/bigscience", "task": "llm-pretrain"}
+    found = corrected_memory(rows(told | {"peft": ""}, told | {"peft": "none"}))
+    assert found.stated[0] == found.stated[1]
+
+
+def test_what_a_row_leaves_open_does_not_widen_its_interval_to_nothing() -> None:
+    bold = {"model": "llama3-8b", "peft": "none", "task": "llm-pretrain", "gpus": "8", "sharding": "", "act_ckpt": ""}
+    found = corrected_memory(rows(bold | {"global_batch": "64", "micro_batch": "8", "gpu": "A100-SXM4-40GB"}))
+    assert found.account.used[0] > found.capacity[0]
+    assert found.half[0] < 0.6 * found.stated[0]
+
+
+def test_adapters_on_queries_alone_keep_fewer_inputs_of_frozen_matrices() -> None:
+    few, every = (
+        work_of(resolve_model("llama2-7b").model, method=Method.LORA, lora_targets=targets)
+        for targets in ("qv", "all-linear")
+    )
+    full = work_of(resolve_model("llama2-7b").model)
+    assert float(few.stored_values) < float(every.stored_values) == float(full.stored_values)
 
 
 def test_adapters_on_a_gptq_base_count_as_four_bit() -> None:
