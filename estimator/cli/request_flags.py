@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -181,7 +182,7 @@ def workload_of(file: Path | None, flags: Mapping[str, Any]) -> Workload:
             _check_file(file)
             body = read_request(file)
         if not isinstance(body.get("model"), str):
-            body = _from_trainer(body, file.parent)
+            body = _from_trainer(body, file.parent, _gpus_said(flags))
     flags = {**_settings_of(flags.get("set", ())), **{key: value for key, value in flags.items() if key != "set"}}
     given = {key: _value(key, value) for key, value in flags.items()}
     if any(key in given for key in ("model", *_PAIRS, "hf_config")):
@@ -198,7 +199,15 @@ def workload_of(file: Path | None, flags: Mapping[str, Any]) -> Workload:
     return Workload.model_validate(body)
 
 
-def _from_trainer(body: dict[str, Any], folder: Path) -> dict[str, Any]:
+def _gpus_said(flags: Mapping[str, Any]) -> int:
+    """GPUs of the job where --gpu says one number (`H100:8`), else 1."""
+    given = flags.get("gpus") or []
+    texts = [part for text in ([given] if isinstance(given, str) else given) for part in str(text).split(",")]
+    counts = {match[1] if (match := re.search(r":(\d{1,6})$", text.strip())) else "" for text in texts}
+    return max(1, int(next(iter(counts)) or 1)) if len(counts) == 1 else 1
+
+
+def _from_trainer(body: dict[str, Any], folder: Path, gpus: int) -> dict[str, Any]:
     """A config of axolotl, LLaMA-Factory, torchtune, Hugging Face or DeepSpeed as a request; says what was left out."""
     from estimator.cli.errors import note
     from estimator.request.files import is_there, read_file, read_text
@@ -210,7 +219,7 @@ def _from_trainer(body: dict[str, Any], folder: Path) -> dict[str, Any]:
 
     if trainer_of(body) is None:
         return body
-    found = translated(body, load)
+    found = translated(body, load, gpus)
     note(f"read as a config of {found.trainer}")
     for text in found.notes:
         note(f"  {text}")

@@ -34,15 +34,17 @@ def trainer_of(config: Mapping[str, Any]) -> str | None:
     return None
 
 
-def translated(config: Mapping[str, Any], load: Load = nothing_beside) -> Translated:
+def translated(config: Mapping[str, Any], load: Load = nothing_beside, gpus: int = 1) -> Translated:
     """A trainer's config as a request; `load` reads a file that the config names (None: it is not there).
+
+    The global batch is that of `gpus` GPUs, where the config states what one of them does.
 
     Raises WorkloadError where a value makes no sense; KeyError where `trainer_of` knows no trainer.
     """
     name = trainer_of(config)
     if name is None:
         raise KeyError("no trainer")
-    found: Translated = TRAINERS[name].read(config, load)
+    found: Translated = TRAINERS[name].read(config, load, gpus)
     return found
 
 

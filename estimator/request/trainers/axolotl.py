@@ -24,9 +24,9 @@ def is_config(config: Mapping[str, Any]) -> bool:
     return "base_model" in config and "model" not in config
 
 
-def read(config: Mapping[str, Any], load: Load) -> Translated:
+def read(config: Mapping[str, Any], load: Load, gpus: int = 1) -> Translated:
     """The request that an axolotl config makes."""
-    reading = Reading(config)
+    reading = Reading(config, gpus=gpus)
     reading.put("model", reading.take("base_model"))
     _adapter(reading)
     reading.put("seq_len", reading.number("sequence_len"))
@@ -69,7 +69,7 @@ def _adapter(reading: Reading) -> None:
     four, eight = reading.flag("load_in_4bit"), reading.flag("load_in_8bit")
     rank, alpha = reading.number("lora_r"), reading.number("lora_alpha")
     targets, linear = reading.take("lora_target_modules"), reading.flag("lora_target_linear")
-    if adapter in ("lora", "qlora"):
+    if adapter in ("lora", "qlora", "dora"):
         reading.put("method", "qlora" if adapter == "qlora" or four or eight else "lora")
         reading.put("lora.rank", int(rank) if rank is not None else None)
         reading.put("lora.alpha", alpha)
@@ -77,6 +77,8 @@ def _adapter(reading: Reading) -> None:
             "lora.targets",
             "all-linear" if linear or not targets else targets_of(targets, reading, "lora_target_modules"),
         )
+        if adapter == "dora" or reading.flag("peft_use_dora"):
+            reading.cannot("adapter" if adapter == "dora" else "peft_use_dora", "slower than LoRA")
         if eight and not four:
             reading.cannot("load_in_8bit", "8 bits are planned as 4")
     else:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from benchmarks_db.errors import WorkloadError
+from estimator.request.quantities import parse_bool, parse_count
 from estimator.request.trainers.reading import Load, Reading, Translated, no_effect, optimizer_of, put_batches
 
 SIGNS = ("zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size")
@@ -15,9 +17,9 @@ def is_config(config: Mapping[str, Any]) -> bool:
     return any(key in config for key in SIGNS) and "model" not in config
 
 
-def read(config: Mapping[str, Any], load: Load) -> Translated:
+def read(config: Mapping[str, Any], load: Load, gpus: int = 1) -> Translated:
     """The request that a DeepSpeed config makes."""
-    reading = Reading(config)
+    reading = Reading(config, gpus=gpus)
     micro = reading.number("train_micro_batch_size_per_gpu")
     accumulation = reading.number("gradient_accumulation_steps")
     whole = reading.number("train_batch_size")
@@ -28,7 +30,8 @@ def read(config: Mapping[str, Any], load: Load) -> Translated:
     _zero(reading, reading.take("zero_optimization") or {})
     for key, precision in (("bf16", "bf16"), ("bfloat16", "bf16"), ("fp16", "fp16")):
         section = reading.take(key)
-        if isinstance(section, Mapping) and section.get("enabled") not in (None, False, "auto"):
+        enabled = section.get("enabled") if isinstance(section, Mapping) else None
+        if enabled not in (None, "auto") and parse_bool(enabled, field=f"{key}.enabled"):
             reading.put("precision", precision)
     optimizer = reading.take("optimizer")
     if isinstance(optimizer, Mapping):
@@ -47,10 +50,18 @@ def read(config: Mapping[str, Any], load: Load) -> Translated:
 
 def _zero(reading: Reading, zero: object) -> None:
     if not isinstance(zero, Mapping):
-        return
+        raise WorkloadError("is a mapping with a stage", field="zero_optimization", value=zero, nearest=("{stage: 3}",))
     stage = zero.get("stage")
-    if stage in (0, 1, 2, 3):
-        reading.put("sharding", "ddp" if stage == 0 else f"zero{stage}")
+    if stage not in (None, "auto"):
+        number = parse_count(stage, field="zero_optimization.stage")
+        if number not in (0, 1, 2, 3):
+            raise WorkloadError(
+                f"there is no stage {stage!r}",
+                field="zero_optimization.stage",
+                value=stage,
+                nearest=("0", "1", "2", "3"),
+            )
+        reading.put("sharding", f"zero{number:g}" if number else "ddp")
     for key in ("offload_optimizer", "offload_param"):
         part = zero.get(key)
         device = str(part.get("device", "none")) if isinstance(part, Mapping) else "none"

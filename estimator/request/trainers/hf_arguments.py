@@ -1,4 +1,7 @@
-"""Hugging Face TrainingArguments: batches, epochs, precision, optimizer, sharding. They name no model and no length."""
+"""Hugging Face TrainingArguments: batches, epochs, precision, optimizer, sharding.
+
+By themselves they name no model and no length; the arguments of the scripts around them (run_*.py, TRL) do.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +27,33 @@ def is_config(config: Mapping[str, Any]) -> bool:
     return any(key in config for key in SIGNS) and "model" not in config
 
 
-def read(config: Mapping[str, Any], load: Load) -> Translated:
-    """The request that TrainingArguments make."""
-    reading = Reading(config)
+def read(config: Mapping[str, Any], load: Load, gpus: int = 1) -> Translated:
+    """The request that TrainingArguments make, with the arguments of a script beside them."""
+    reading = Reading(config, gpus=gpus)
+    _put_script(reading)
     put_arguments(reading, load)
     return reading.done("Hugging Face TrainingArguments")
+
+
+def _put_script(reading: Reading) -> None:
+    """Model, length, samples and adapters, as the example scripts of transformers and TRL name them."""
+    reading.put("model", reading.take("model_name_or_path"))
+    for key in ("max_seq_length", "max_length", "block_size", "max_seq_len", "model_max_length"):
+        if reading.config.get(key) is not None:
+            reading.put("seq_len", reading.number(key))
+    reading.put("packing", reading.flag("packing"))
+    reading.put("samples", reading.number("max_train_samples"))
+    rank, alpha = reading.number("lora_r"), reading.number("lora_alpha")
+    targets, four = reading.take("lora_target_modules"), reading.flag("load_in_4bit")
+    if reading.flag("use_peft") or (rank is not None and reading.config.get("use_peft") is None):
+        from estimator.request.trainers.llama_factory import targets_of
+
+        reading.put("method", "qlora" if four else "lora")
+        reading.put("lora.rank", int(rank) if rank is not None else None)
+        reading.put("lora.alpha", alpha)
+        reading.put("lora.targets", targets_of(targets, reading, "lora_target_modules") if targets else None)
+    kernels = {"flash_attention_2": "flash", "flash_attention_3": "flash", "sdpa": "flash", "eager": "eager"}
+    reading.put("attention", kernels.get(str(reading.take("attn_implementation"))))
 
 
 def put_arguments(reading: Reading, load: Load) -> None:

@@ -16,9 +16,9 @@ def is_config(config: Mapping[str, Any]) -> bool:
     return "model_name_or_path" in config and any(key in config for key in SIGNS)
 
 
-def read(config: Mapping[str, Any], load: Load) -> Translated:
+def read(config: Mapping[str, Any], load: Load, gpus: int = 1) -> Translated:
     """The request that a LLaMA-Factory config makes."""
-    reading = Reading(config)
+    reading = Reading(config, gpus=gpus)
     reading.put("model", reading.take("model_name_or_path"))
     _method(reading)
     reading.put("seq_len", reading.number("cutoff_len"))

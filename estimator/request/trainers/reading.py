@@ -52,6 +52,7 @@ class Reading:
 
     config: Mapping[str, Any]
     request: dict[str, Any] = field(default_factory=dict)
+    gpus: int = 1  # of the job, which a config does not say
     notes: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
@@ -101,7 +102,7 @@ class Reading:
 
 
 def put_batches(reading: Reading, micro: float | None, accumulation: float | None, steps: float | None) -> None:
-    """Micro-batch and global batch; a config says what one GPU does, never how many there are.
+    """Micro-batch and global batch; a config says what one GPU does, never how many there are (`reading.gpus`).
 
     `steps` (optimizer steps) is turned into samples, since it overrides the data set.
     """
@@ -109,14 +110,15 @@ def put_batches(reading: Reading, micro: float | None, accumulation: float | Non
         return
     one = 1.0 if micro is None else micro
     times = 1.0 if accumulation is None else accumulation
-    total = one * times
+    total = one * times * reading.gpus
     if one != int(one) or times != int(times) or one < 1 or times < 1:
         raise WorkloadError(f"{one:g} x {times:g} is no batch", field="micro_batch", value=micro)
     if micro is not None:
         reading.put("micro_batch", int(one))
     reading.put("global_batch", int(total))
     reading.notes.append(
-        f"global batch = {one:g} a GPU x {times:g} accumulated x 1 GPU; --global-batch sets that of all GPUs"
+        f"global batch = {one:g} a GPU x {times:g} accumulated x {reading.gpus} GPU{'s' * (reading.gpus > 1)}"
+        "; --global-batch sets that of all GPUs"
     )
     if steps is not None and steps > 0:
         reading.put("samples", steps * total)

@@ -18,9 +18,9 @@ def is_config(config: Mapping[str, Any]) -> bool:
     return isinstance(model, Mapping) and "torchtune" in str(model.get("_component_", ""))
 
 
-def read(config: Mapping[str, Any], load: Load) -> Translated:
+def read(config: Mapping[str, Any], load: Load, gpus: int = 1) -> Translated:
     """The request that a torchtune config makes."""
-    reading = Reading(config)
+    reading = Reading(config, gpus=gpus)
     _model(reading, reading.take("model"))
     tokenizer, dataset = reading.take("tokenizer"), reading.take("dataset")
     if isinstance(tokenizer, Mapping) and tokenizer.get("max_seq_len"):

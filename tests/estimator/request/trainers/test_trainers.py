@@ -186,6 +186,56 @@ def test_a_key_that_nobody_knows_is_listed(config: dict[str, Any], key: str) -> 
     assert key in translated(config | {key: True}).unsupported
 
 
+SCRIPT: dict[str, Any] = {
+    "model_name_or_path": "meta-llama/Llama-3.2-1B", "dataset_name": "x/y", "use_peft": True, "lora_r": 16,
+    "load_in_4bit": True, "max_length": 1024, "per_device_train_batch_size": 4, "num_train_epochs": 2, "bf16": True,
+    "attn_implementation": "flash_attention_2", "max_train_samples": 500, "torch_dtype": "bfloat16",
+}  # fmt: skip
+
+
+def test_a_script_s_arguments_name_model_length_and_adapters() -> None:
+    request = workload(SCRIPT)
+    assert facts_of(request)[0].name == "llama3.2-1b"
+    assert (request.method, request.seq_len, request.samples, request.attention) == ("qlora", 1024, 500, "flash")
+    assert request.lora is not None
+    assert request.lora.rank == 16
+    assert translated(SCRIPT).unsupported == ()
+
+
+def test_dora_is_planned_as_lora_and_said() -> None:
+    found = translated(AXOLOTL | {"adapter": "dora", "load_in_4bit": False})
+    assert found.request["method"] == "lora"
+    assert found.unsupported == ("adapter (slower than LoRA)",)
+
+
+@pytest.mark.parametrize("config", [AXOLOTL, LLAMA_FACTORY, TORCHTUNE, ARGUMENTS])
+def test_the_global_batch_is_that_of_as_many_gpus_as_are_told(config: dict[str, Any]) -> None:
+    one, eight = translated(config), translated(config, gpus=8)
+    assert eight.request["global_batch"] == 8 * one.request["global_batch"]
+    assert eight.request["micro_batch"] == one.request["micro_batch"]
+    assert any("x 8 GPUs" in note for note in eight.notes)
+
+
+def test_the_batch_that_deepspeed_states_is_of_all_gpus_already() -> None:
+    assert translated(DEEPSPEED, gpus=8).request == translated(DEEPSPEED).request
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"zero_optimization": {"stage": 7}}, "zero_optimization.stage"),
+        ({"zero_optimization": {"stage": "three"}}, "zero_optimization.stage"),
+        ({"zero_optimization": [3]}, "zero_optimization"),
+        ({"fp16": {"enabled": "maybe"}}, "fp16.enabled"),
+    ],
+)
+def test_a_deepspeed_value_that_is_none_is_refused(change: dict[str, Any], field: str) -> None:
+    with pytest.raises(WorkloadError) as caught:
+        translated(DEEPSPEED | change)
+    assert caught.value.field == field
+    assert translated(DEEPSPEED | {"zero_optimization": {"stage": "2"}}).request["sharding"] == "zero2"
+
+
 @pytest.mark.parametrize("value", ["many", -3, [], 0])
 def test_a_batch_that_is_none_is_refused(value: object) -> None:
     with pytest.raises(WorkloadError):
