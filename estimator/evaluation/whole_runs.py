@@ -29,7 +29,7 @@ from estimator.rows.whole_runs import dollars_an_hour, predict_runs
 
 Floats = NDArray[np.float64]
 
-COVERAGE = 0.84  # aimed at, so that a new source finds 80%
+COVERAGE = 0.82  # of known groups; a kind of n of them takes (n + 1) / n of it, as the next one is a stranger
 SHRINK = 2.0  # groups of a kind that weigh as much as the expectation that nothing stands between the steps
 FEW_GROUPS = 12  # below it a kind is at least as uncertain as all runs together
 FEW_SOURCES = 3  # a kind that fewer sources state is judged by leaving out its groups
@@ -155,7 +155,8 @@ def _rounding(printed: str) -> float:
 def fitted(data: Judged, used: NDArray[np.bool_]) -> dict[str, tuple[float, float, float]]:
     """(log factor, half-width, half-width for a stranger) by kind from the runs `used`.
 
-    Kinds with few groups are at least as uncertain as all together; a stranger no less than the source itself.
+    Kinds with few groups are at least as uncertain as all together, and each kind allows for one group more than it
+    has; a stranger is no surer than the source itself.
     """
     spread = weighted_quantile(np.abs(data.residual[used]), data.weight[used], COVERAGE)
     found = {}
@@ -168,8 +169,9 @@ def fitted(data: Judged, used: NDArray[np.bool_]) -> dict[str, tuple[float, floa
         centre = weighted_quantile(data.residual[mine], data.weight[mine], 0.5)
         share = groups / (groups + SHRINK)
         middle = share * centre
+        level = min(1.0, COVERAGE * (groups + 1.0) / groups)
         width, strange = (
-            weighted_quantile(np.abs(residual[mine] - middle), data.weight[mine], COVERAGE)
+            weighted_quantile(np.abs(residual[mine] - middle), data.weight[mine], level)
             for residual in (data.residual, data.unseen)
         )
         width = max(width, spread) if groups < FEW_GROUPS else width
