@@ -66,7 +66,7 @@ class Work:
     stored_values: Count = 0.0  # no recomputation, attention that never stores its scores (flash)
     stored_values_selective: Count = 0.0  # attention block recomputed
     stored_values_full: Count = 0.0  # only layer inputs kept
-    single_share: Count = 0.0  # of the stored values, those that mixed precision leaves in fp32
+    single_share: Count = 0.0  # values that plain layers keep twice or in fp32, over the stored ones
     score_values: Count = 0.0  # attention scores kept when attention is eager
     layer_values: Count = 0.0  # live values of the largest single layer (working set during recomputation)
     logits_values: Count = 0.0  # output logits

@@ -313,5 +313,6 @@ def work(
         stored_values_full=stored * h,
         score_values=2.5 * score_traffic,  # scores, softmax output and dropout mask: 5 bytes (Korthikanti)
         layer_values=tokens * kept,
+        single_share=width / kept if shape.gated else 0.0,
         logits_values=tokens * (0.5 if both else 1.0) * shape.vocab,
     )

@@ -218,8 +218,9 @@ def stages(
     fused = np.asarray(stack.fused) > 0
     over = over * np.where(fused & (w["layers"] > 0), constants.fused_share, 1.0)
     value_bytes = np.asarray(bytes_.activation) * over
-    # Constants of frozen norms in 4 bytes instead of 2, unless the norms are part of fused kernels
-    value_bytes = value_bytes * np.where((master > 0) & ~fused, 1.0 + w["single_share"], 1.0)
+    # Plain layers keep the gate's SiLU beside the gate, and 16-bit ones what meets a frozen norm in fp32; fused ones no
+    twice = ~fused & ((np.asarray(bytes_.activation) < 4) | (w["layers"] > 0))
+    value_bytes = value_bytes * np.where(twice, 1.0 + w["single_share"], 1.0)
     value_bytes = value_bytes * np.where(quantised, constants.quantised_factor, 1.0)
     # Recomputing everything keeps the layers' inputs alone, exactly as counted; a layer at work has the copies
     kept_bytes = np.where(np.asarray(layout.recompute) >= Recompute.FULL, np.asarray(bytes_.activation), value_bytes)

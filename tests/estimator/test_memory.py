@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks_db.models import resolve_model
+from estimator.architectures import work_of
 from estimator.architectures.inventories import find
 from estimator.architectures.vision import of_inventory
 from estimator.layout import Layout
@@ -291,6 +293,17 @@ def test_fused_layers_keep_less_and_a_chunked_loss_holds_fewer_logits() -> None:
     assert float(fused.activations) == pytest.approx(float(plain.activations) * DEFAULT.fused_share)
     assert float(chunked.logits) == pytest.approx(float(plain.logits) * DEFAULT.chunked_share)
     assert float(fused.logits) == float(plain.logits)
+
+
+def test_a_gated_layer_keeps_its_silu_unless_it_is_fused() -> None:
+    model = resolve_model("llama3-8b").model
+    gated, same = work_of(model), replace(work_of(model), single_share=0.0)
+    ffn = gated.single_share * float(gated.stored_values) / (float(gated.tokens) * float(gated.layers))
+    assert ffn == pytest.approx(14_336.0)  # intermediate_size of the published config.json
+    plain, fused = Stack(), Stack(fused=1.0)
+    assert used(gated, Layout(), stack=plain) > used(same, Layout(), stack=plain)
+    assert used(gated, Layout(), stack=fused) == used(same, Layout(), stack=fused)
+    assert work_of(resolve_model("gpt2").model).single_share == 0.0
 
 
 def test_a_frozen_base_in_fp32_takes_twice_the_bytes_unless_it_is_quantised() -> None:
