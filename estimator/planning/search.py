@@ -23,9 +23,10 @@ from estimator.planning.machines import Fleet
 from estimator.precision import resolve
 from estimator.records import pick
 from estimator.request.workload import Workload
-from estimator.terms import Precision
+from estimator.terms import Method, Precision, Software
 
 Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Record = TypeVar("Record", Layout, StepTime, MemoryAccount)
 
@@ -55,8 +56,9 @@ class Found:
 def search(job: Job, fleet: Fleet) -> Found:
     """Enumerate layouts, leave out what does not fit, time the rest in one pass, keep the best of each row.
 
-    A layout that surely fits is preferred to a faster one that only may, and the simplest of those within `AS_FAST` of
-    the fastest is taken: a step time is never known so well that a few percent would pay for more machinery.
+    A layout that surely fits is preferred to a faster one that only may, one that the usual software for the method
+    can run to one that it cannot (`_beyond_reach`), and the simplest of those within `AS_FAST` of the fastest is taken:
+    a step time is never known so well that a few percent would pay for more machinery.
     """
     hardware = fleet.hardware
     candidates = enumerate_layouts(
@@ -76,7 +78,7 @@ def search(job: Job, fleet: Fleet) -> Found:
         execution=execution_on(job, pick(hardware, candidates.row)),
         constants=constants(job),
     )
-    best = _best(candidates, steps)
+    best = _best(candidates, steps, _beyond_reach(job, candidates.layout))
     row = candidates.row[best]
     return Found(
         row=row,
@@ -91,17 +93,31 @@ def search(job: Job, fleet: Fleet) -> Found:
     )
 
 
-def _best(candidates: Candidates, steps: StepTime) -> Ints:
-    """The chosen candidate of each row of hardware, rows ascending."""
+def _beyond_reach(job: Job, layout: Layout) -> Mask:
+    """Layouts that ordinary fine-tuning does not run: weights split over GPUs by tensor or pipeline, unless asked for.
+
+    Hugging Face's Trainer, FSDP and ZeRO replicate and shard only.
+    """
+    asked = job.workload
+    split = np.asarray(layout.tensor * layout.pipeline, float) > 1
+    free = asked.method is Method.FULL and asked.software is Software.ORDINARY and job.family == "language"
+    stated = isinstance(asked.tensor_parallel, int) or isinstance(asked.pipeline_parallel, int)
+    return split & (free and not stated)
+
+
+def _best(candidates: Candidates, steps: StepTime, beyond: Mask) -> Ints:
+    """The chosen candidate of each row of hardware, rows ascending.
+
+    Of what surely fits within reach, else what surely fits, else what may fit within reach, else the rest.
+    """
     row, layout, total = candidates.row, candidates.layout, np.asarray(steps.total, float)
-    unsure = candidates.verdict == TIGHT
-    group = row * 2 + unsure
-    fastest = np.full(int(group.max(initial=-1)) + 1, np.inf)
-    np.minimum.at(fastest, group, total)
-    sure = np.zeros(int(row.max(initial=-1)) + 1, dtype=bool)  # rows where something surely fits
-    sure[row[~unsure]] = True
-    slower = total > fastest[group] * AS_FAST
-    fit = np.flatnonzero(~slower & ~(unsure & sure[row]))
+    grade = 2 * (candidates.verdict == TIGHT) + beyond
+    least = np.full(int(row.max(initial=-1)) + 1, 9)
+    np.minimum.at(least, row, grade)
+    fit = np.flatnonzero(grade == least[row])
+    fastest = np.full(len(least), np.inf)
+    np.minimum.at(fastest, row[fit], total[fit])
+    fit = fit[total[fit] <= fastest[row[fit]] * AS_FAST]
     split = np.asarray(layout.tensor * layout.pipeline * layout.context * layout.expert, float)
     simple = (split, np.asarray(layout.sharding), np.asarray(layout.recompute), np.asarray(layout.grad_accum, float))
     keys = (candidates.memory.used, total, *simple[::-1], row)

@@ -483,11 +483,10 @@ def test_what_needs_more_memory_than_a_gpu_has_is_not_said_to_be_merely_tight() 
 
 def test_what_a_script_or_an_image_must_be_able_to_do_is_said() -> None:
     own = [{"name": "desk", "gpu": "RTX-3090", "gpus_per_node": 4, "nodes": 4, "network_gbps": 25, "usd_per_hour": 1}]
-    full = {"model": "llama2-7b", "method": "full", "own": own}
-    cut = planned(**full, constraints={"clouds": ["own"]}).plans[0]
-    assert cut.layout.pipeline * cut.layout.tensor > 1
+    full = {"model": "llama2-7b", "method": "full", "own": own, "constraints": {"clouds": ["own"], "min_nodes": 4}}
+    whole, cut = planned(**full).plans[0], planned(**full, pipeline_parallel=4).plans[0]
+    assert (whole.layout.tensor, whole.layout.pipeline, cut.layout.pipeline) == (1, 1, 4)
     assert any("Hugging Face Trainer only replicates" in text for text in cut.warnings)
-    whole = planned(**full, tensor_parallel=1, pipeline_parallel=1, constraints={"clouds": ["own"]}).plans[0]
     assert not any("Trainer only replicates" in text for text in whole.warnings)
     arm, other = planned(constraints={"gpus": ["GB200"]}).plans[0], planned(constraints={"gpus": ["H100"]}).plans[0]
     assert any("aarch64" in text for text in arm.warnings)

@@ -117,3 +117,17 @@ def test_a_model_known_by_its_size_alone_is_not_passed_off_as_understood() -> No
     assert any("only the size of pixart-alpha" in warning for warning in said)
     plain = estimate(Workload(model="openelm-3b", tokens="1B"), gpus=["A100-80GB:8"], now=NOW).warnings
     assert not any("only the size" in warning for warning in plain)
+
+
+def test_fine_tuning_splits_weights_only_where_sharding_them_does_not_fit() -> None:
+    """The Hugging Face Trainer, FSDP and ZeRO replicate and shard; Megatron's layouts are for whoever asks for them."""
+    asked = {"model": "llama2-7b", "tokens": "10M", "seq_len": 2048, "global_batch": 64}
+    usual = on("RTX-4090:8", **asked, method="full").layout
+    assert (usual.tensor, usual.pipeline, usual.sharding) == (1, 1, "zero3")
+    for other in ({"method": "pretrain"}, {"method": "full", "software": "tuned"}):
+        layout = on("RTX-4090:8", **asked, **other).layout
+        assert layout.tensor * layout.pipeline > 1
+    assert on("RTX-4090:8", **asked, method="full", pipeline_parallel=8).layout.pipeline == 8
+    crowded = on("H100:16", **asked | {"model": "llama3-70b"}, method="full")
+    assert crowded.memory_gib.verdict == "yes"
+    assert crowded.layout.tensor > 1
