@@ -23,6 +23,8 @@ from pricing.store_errors import StoreError
 log = logging.getLogger("estimator.api")
 
 MOST_ERRORS = 20
+BRANCHES = {"str": "text", "int": "a number", "float": "a number", "bool": "true or false"}
+"""What a value may be, by pydantic's names of the branches of a union."""
 MEDIA_TYPE = "application/problem+json"
 REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
 """Set for each request by `api.envelope`; every problem document and log line carries it."""
@@ -175,9 +177,25 @@ def _nearest(request: Request, error: Mapping[str, Any]) -> list[str]:
     return get_close_matches(str(error.get("input"))[:100], expected, n=3, cutoff=0.4) or expected[:12]
 
 
+def _places(details: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """One fault for each value, which says all branches of a union (text, number, ...) that it failed."""
+    found: dict[tuple[object, ...], Mapping[str, Any]] = {}
+    for error in details:
+        place, branch = tuple(error["loc"][:-1]), str(error["loc"][-1])
+        if len(place) < 2 or branch not in BRANCHES or not str(error["type"]).startswith(branch):
+            found.setdefault(tuple(error["loc"]), error)
+        elif place in found:
+            words = str(found[place]["msg"])
+            if BRANCHES[branch] not in words:
+                found[place] = {**found[place], "msg": f"{words}, {BRANCHES[branch]}"}
+        else:
+            found[place] = {**error, "loc": place, "msg": f"must be {BRANCHES[branch]}"}
+    return list(found.values())
+
+
 def _validation(request: Request, error: RequestValidationError) -> JSONResponse:
     """A body or query that does not have the shape of the request."""
-    details = error.errors()[:MOST_ERRORS]
+    details = _places(list(error.errors()))[:MOST_ERRORS]
     if details and details[0]["type"] == "json_invalid":
         reason = str(details[0].get("ctx", {}).get("error", "unreadable"))
         message = f"the body is not JSON: {reason} at character {details[0]['loc'][-1]}"

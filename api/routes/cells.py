@@ -90,7 +90,7 @@ async def respond(
 ) -> Response:
     """The cell in the form asked for, with its ETag; from memory where the same was asked under the same prices."""
     try:
-        value = value_named(request.query_params.get("value", "cost_usd"))
+        value = value_named(request.query_params.get("value") or "cost_usd")
         question = question_of(flat_of(request, "value", "strict"))
         answer = await room_of(request.app).answer(question, prices, now)
         body = form(answer, value, now)

@@ -212,10 +212,13 @@ def answered(question: Question, market: Market, measured: Measured, step_times:
 
 
 def value_named(name: str) -> str:
-    """A name of `CELL_VALUES`; UnknownName with the nearest otherwise."""
+    """A name of `CELL_VALUES`; UnknownName with the nearest otherwise, or with all where none is near."""
     word = name.strip().casefold().replace("-", "_")
     if word not in CELL_VALUES:
-        raise UnknownName("value", name, CELL_VALUES, field="value")
+        unknown = UnknownName("value", name, CELL_VALUES, field="value")
+        if not unknown.nearest:
+            unknown.message += f"; known are {', '.join(CELL_VALUES)}"
+        raise unknown
     return word
 
 

@@ -85,6 +85,7 @@ def test_a_long_question_stays_within_the_address_that_excel_takes() -> None:
     [
         ({"gpu": "H1000"}, "#ERROR: unknown GPU 'H1000', did you mean H100", "unknown-name"),
         ({"value": "costs"}, "#ERROR: unknown value 'costs', did you mean cost_usd", "unknown-name"),
+        ({"value": "foo"}, "#ERROR: unknown value 'foo'; known are cost_usd, cost_usd_p10, ", "unknown-name"),
         ({"tokens": "-5"}, "#ERROR: tokens: '-5' must be ", "bad-input"),
         ({"colour": "red"}, "#ERROR: colour: unknown key", "bad-input"),
         ({"deadline": "1 minute"}, "#ERROR: no plan satisfies the request, deadline stands in the way", "no-plan"),
@@ -99,6 +100,11 @@ def test_an_error_is_one_readable_line(client: TestClient, wrong: dict[str, str]
     assert "\n" not in answer.text
     assert answer.headers["x-error-type"] == kind
     assert answer.headers["cache-control"] == "no-store"
+
+
+def test_an_empty_value_is_the_cost_as_if_it_were_left_out(client: TestClient) -> None:
+    empty, without = (client.get("/v1/cell", params={**LORA, **more}).text for more in ({"value": ""}, {}))
+    assert empty == without
 
 
 def test_strict_turns_an_error_into_a_problem_document(client: TestClient) -> None:

@@ -30,6 +30,14 @@ def test_too_many_rows_are_refused() -> None:
     assert (body["status"], body["field"]) == (422, "rows")
 
 
+def test_a_cell_that_is_no_value_is_one_fault_that_says_what_may_stand_there(client: TestClient) -> None:
+    body = problem(client.post("/v1/predict", json={"rows": [{"gpu": "T4", "gpus": [8]}, {"gpu": {}}]}))
+    assert [(fault["field"], fault["message"]) for fault in body["errors"]] == [
+        ("rows.0.gpus", "must be text, a number, true or false"),
+        ("rows.1.gpu", "must be text, a number, true or false"),
+    ]
+
+
 CELLS: dict[str, list[object]] = {
     "model": ["llama3-8b", "resnet50", "bert-large", "ssd300-resnet50", "nothing", "", None],
     "gpu": ["H100-SXM5-80GB", "A100", "T4", "RTX-3090", "TPU-v4", "abacus", ""],
