@@ -6,6 +6,7 @@ a value is refused: a reason in words and the nearest values that would do.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from enum import StrEnum
@@ -85,6 +86,12 @@ def whole_or_auto(high: int) -> BeforeValidator:
         return inner(value)  # type: ignore[call-arg]
 
     return BeforeValidator(read)
+
+
+def _binary_k(value: object) -> object:
+    """Lengths of sequences count in 1,024: `8k` is 8192."""
+    found = re.fullmatch(r"\s*(\d{1,6})\s*k\s*", value, re.IGNORECASE) if isinstance(value, str) else None
+    return int(found[1]) * 1024 if found else value
 
 
 def choice(enum: type[E], synonyms: Mapping[str, str] | None = None) -> BeforeValidator:
@@ -231,6 +238,7 @@ MicroBatch = Annotated[
     schema("integer", "string", examples=["auto", 4], description="samples one model replica runs at once, or auto"),
 ]
 Batch = Annotated[int, whole(1, MAX_BATCH)]
+SeqLen = Annotated[int, whole(1, MAX_SEQ_LEN), BeforeValidator(_binary_k)]
 Flag = Annotated[bool, BeforeValidator(_flag)]
 Names = Annotated[tuple[str, ...], BeforeValidator(listed)]
 
@@ -279,6 +287,8 @@ PRECISIONS = {
     "bfloat16": "bf16", "bf16-mixed": "bf16", "mixed-bf16": "bf16", "mixed": "bf16", "amp": "auto",
     "bf16-true": "pure-bf16", "bf16-pure": "pure-bf16", "float32": "fp32", "single": "fp32", "32": "fp32",
     "float64": "fp64", "double": "fp64", "tensorfloat32": "tf32", "float8": "fp8",
+    "amp-bf16": "bf16", "bf16-amp": "bf16", "torch.bfloat16": "bf16", "amp-fp16": "fp16", "fp16-amp": "fp16",
+    "torch.float16": "fp16", "torch.float32": "fp32", "32-true": "fp32", "tf-32": "tf32", "tensorfloat-32": "tf32",
 }  # fmt: skip
 OPTIMIZERS = {
     "adam": "adamw", "adamw-torch": "adamw", "adamw-torch-fused": "adamw", "adam8bit": "adamw-8bit",
@@ -288,6 +298,8 @@ OPTIMIZERS = {
 SHARDINGS = {
     "fsdp": "zero3", "fsdp2": "zero3", "full-shard": "zero3", "zero-3": "zero3", "zero-2": "zero2", "zero-1": "zero1",
     "deepspeed-zero3": "zero3", "deepspeed-zero2": "zero2", "shard-grad-op": "zero2", "dp": "ddp", "off": "none",
+    "zero-stage-1": "zero1", "zero-stage-2": "zero2", "zero-stage-3": "zero3", "stage1": "zero1", "stage2": "zero2",
+    "stage3": "zero3", "stage-1": "zero1", "stage-2": "zero2", "stage-3": "zero3", "hybrid-shard": "zero3",
 }  # fmt: skip
 CHECKPOINTINGS = {"true": "full", "yes": "full", "on": "full", "false": "none", "no": "none", "off": "none"}
 METHODS = {
@@ -298,6 +310,7 @@ METHODS = {
 MARKETS = {"ondemand": "on-demand", "on demand": "on-demand", "preemptible": "spot"}
 ATTENTIONS = {
     "flash-attention": "flash", "flash-attention-2": "flash", "flash-attn": "flash", "sdpa": "flash", "math": "eager",
+    "fa2": "flash", "fa3": "flash", "flash-attention-3": "flash", "flash2": "flash", "flash3": "flash",
 }  # fmt: skip
 
 

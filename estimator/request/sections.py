@@ -14,7 +14,6 @@ from estimator.request.fields import (
     MARKETS,
     MAX_IMAGE_SIZE,
     MAX_NODES,
-    MAX_SEQ_LEN,
     PRECISIONS,
     Accelerators,
     Figure,
@@ -24,6 +23,7 @@ from estimator.request.fields import (
     GpuCount,
     Hours,
     Names,
+    SeqLen,
     Sort,
     Strict,
     Usd,
@@ -76,7 +76,7 @@ class Architecture(Strict):
     ffn_hidden: Annotated[int, whole(1, 10_000_000)] | None = None
     gated_ffn: Flag | None = None
     vocab: Annotated[int, whole(1, 100_000_000)] | None = None
-    max_seq_len: Annotated[int, whole(1, MAX_SEQ_LEN)] | None = None
+    max_seq_len: SeqLen | None = None
     tied_embeddings: Flag | None = None
     experts: Annotated[int, whole(1, 65_536)] | None = None
     experts_per_token: Annotated[int, whole(1, 65_536)] | None = None

@@ -33,6 +33,7 @@ from estimator.request.fields import (
     MemoryFormat,
     MicroBatch,
     Samples,
+    SeqLen,
     Sort,
     Strict,
     Tokens,
@@ -93,7 +94,7 @@ class Workload(Strict):
     samples: Samples | None = None
     images: Samples | None = None
     epochs: Epochs = 1.0
-    seq_len: Annotated[int, whole(1, MAX_SEQ_LEN)] | None = None
+    seq_len: SeqLen | None = None
     image_size: Annotated[int, whole(1, MAX_IMAGE_SIZE)] | None = None
     objective: Annotated[str | None, BeforeValidator(read_objective)] = None  # self-supervised: dino, mae, simclr...
     packing: Flag | None = None

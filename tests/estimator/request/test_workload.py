@@ -258,6 +258,25 @@ def test_names_that_other_tools_use_are_understood() -> None:
     assert [market.value for market in request.constraints.markets or ()] == ["on-demand", "spot"]
 
 
+@pytest.mark.parametrize(
+    ("key", "text", "value"),
+    [
+        ("precision", "amp-bf16", "bf16"),  # as tables of measurements have it
+        ("precision", "torch.bfloat16", "bf16"),
+        ("precision", "amp_fp16", "fp16"),
+        ("sharding", "ZeRO stage 3", "zero3"),
+        ("sharding", "stage2", "zero2"),
+        ("attention", "FA2", "flash"),
+        ("seq_len", "8k", 8192),
+        ("seq_len", "128K", 131_072),
+        ("seq_len", "2,000", 2000),
+        ("global_batch", "1k", 1000),
+    ],
+)
+def test_words_and_lengths_of_the_field_are_read_as_it_means_them(key: str, text: str, value: object) -> None:
+    assert getattr(Workload.model_validate({"model": "x", key: text}), key) == value
+
+
 def test_an_own_machine_can_be_written_in_one_line() -> None:
     request = Workload(model="x", own="name=lab,gpu=RTX-3090,gpus_per_node=8,usd_per_hour=0")
     assert (request.own[0].name, request.own[0].gpus_per_node, request.own[0].usd_per_hour) == ("lab", 8.0, 0.0)
