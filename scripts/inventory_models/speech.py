@@ -252,8 +252,57 @@ def wav2vec2() -> Any:
     return model
 
 
+WHISPER = {
+    "whisper-tiny": (384, 4, 4, 6, 80, 51865, 37.8),
+    "whisper-base": (512, 6, 6, 8, 80, 51865, 72.6),
+    "whisper-small": (768, 12, 12, 12, 80, 51865, 241.7),
+    "whisper-medium": (1024, 24, 24, 16, 80, 51865, 763.9),
+    "whisper-large": (1280, 32, 32, 20, 80, 51865, 1543.3),
+    "whisper-large-v2": (1280, 32, 32, 20, 80, 51865, 1543.3),
+    "whisper-large-v3": (1280, 32, 32, 20, 128, 51866, 1543.5),
+    "whisper-large-v3-turbo": (1280, 32, 4, 20, 128, 51866, 808.9),
+}
+"""Width, layers of encoder and decoder, heads, mel bands, vocabulary, millions of parameters (config.json of
+openai/whisper-*; arXiv:2212.04356, table 1)."""
+WHISPER_FRAMES = 3000
+"""Mel frames of the window of 30 s that every sample is padded to."""
+WHISPER_TOKENS = 128
+"""Assumed: 30 s at 150 words a minute and 1.3 tokens a word are 98, padded to the longest of a batch. The decoder is
+limited to 448; with 448 instead of 128 a step of whisper-small has a fifth more work."""
+
+
+def whisper(name: str) -> Task:
+    """A window of 30 s and its transcript."""
+    width, encoder, decoder, heads, mel, vocabulary, params_m = WHISPER[name]
+
+    def build() -> Any:
+        library = import_module("transformers")
+        config = library.WhisperConfig(
+            vocab_size=vocabulary, num_mel_bins=mel, d_model=width, encoder_layers=encoder, decoder_layers=decoder,
+            encoder_attention_heads=heads, decoder_attention_heads=heads, encoder_ffn_dim=4 * width,
+            decoder_ffn_dim=4 * width, attn_implementation="eager",
+        )  # fmt: skip
+        return library.WhisperForConditionalGeneration(config)
+
+    def inputs(batch: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        words = torch.zeros(batch, WHISPER_TOKENS, dtype=torch.long, device="meta")
+        heard = torch.empty(batch, mel, WHISPER_FRAMES, device="meta")
+        return (), {"input_features": heard, "decoder_input_ids": words, "labels": words}
+
+    described = f"30 s of speech, {mel} mel bands, {WHISPER_TOKENS} tokens"
+    return Task(
+        name=name,
+        described=described,
+        build=build,
+        inputs=inputs,
+        packages=("transformers", "torch"),
+        params_m=params_m,
+    )
+
+
 def tasks() -> Iterator[Task]:
-    """Speech models of the measurements, on the mean utterance or clip of their data."""
+    """Speech models of the measurements, on the mean utterance or clip of their data, and Whisper."""
+    yield from map(whisper, WHISPER)
 
     def task(name: str, described: str, build: Any, inputs: Any, definition: str, *packages: str, **more: Any) -> Task:
         return Task(

@@ -172,3 +172,13 @@ def test_factors_on_a_guessed_size_are_dropped_once_a_model_is_counted(tmp_path)
     evidence = {name: profiled.Evidence((9.0,) * 5, "size", 3, 2, 1) for name in ("maskrcnn-resnet50-fpn", "stub-net")}
     profiled.write(evidence, file)
     assert set(profiled.shipped(file)) == {"stub-net"}
+
+
+def test_whisper_is_counted_on_a_window_of_thirty_seconds():
+    """2 FLOPs a parameter and position: 1,500 positions of the encoder, of which the decoder reads keys and values."""
+    for name, params_m in (("whisper-small", 241.7), ("openai/whisper-large-v3", 1543.5)):
+        model = resolve_model(name).model
+        work = profiled.rough(model)
+        assert work.params == pytest.approx(params_m * 1e6, rel=0.01)
+        assert 0.6 < float(work.matmul_flops) / (2.0 * 1500 * params_m * 1e6 * 0.5) < 1.6
+    assert resolve_model("whisper").model.name == "whisper-small"
