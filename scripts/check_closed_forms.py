@@ -93,7 +93,7 @@ def main() -> None:
             f"| {name} | {counted.params / float(closed.params):.3f} "
             f"| {forward / float(closed.matmul_flops + closed.attention_flops):.3f} "
             f"| {counted.backward_flops / counted.forward_flops:.2f} "
-            f"| {kept / float(closed.stored_values + closed.logits_values):.2f} "
+            f"| {kept / float(closed.stored_values * (1.0 + closed.single_share) + closed.logits_values):.2f} "
             f"| {scores / counted.softmax_values:.1f} |",
             flush=True,
         )
