@@ -48,6 +48,10 @@ class ModelFacts:
     shared_experts: float | None = None
     dense_layers: float | None = None  # layers without experts
     dense_ffn: float | None = None  # their inner width
+    attention_layers: float | None = None  # of hybrids: layers that attend
+    recurrent_layers: float | None = None  # of hybrids: layers that carry a state instead (Mamba, linear attention)
+    recurrent_width: float | None = None  # their inner width
+    expert_hidden: float | None = None  # width in which tokens meet the routed experts, where it is not `hidden`
     q_lora_rank: float | None = None  # multi-head latent attention
     kv_lora_rank: float | None = None
     rope_head_dim: float | None = None  # the part of head_dim that carries positions

@@ -131,7 +131,8 @@ def link_of(gpu: Gpu, links: Links = Links()) -> tuple[float, LinkKind]:
     pcie = _PCIE_GBPS.get(int(gpu.pcie_gen or 4), 31.5)
     nvlink = (gpu.nvlink_gbps or 0.0) / 2.0
     board = any(
-        tag in gpu.name for tag in ("SXM", "GB200", "GB300", "B300", "MI2", "MI3", "H800", "A800", "TPU", "Trainium")
+        tag in gpu.name
+        for tag in ("SXM", "GH200", "GB200", "GB300", "B300", "MI2", "MI3", "H800", "A800", "TPU", "Trainium")
     )
     kind = links.link_kind
     if kind is None:
@@ -171,14 +172,14 @@ def usual_nic_gbps(gpu: Gpu) -> float:
     """GB/s a GPU between nodes where nobody states it: what clusters of the card are usually built with.
 
     DGX-1 and DGX-2 (V100): 4 to 8 x 100 Gb for 8 to 16 GPUs; DGX A100: 200 Gb a GPU; H100, H200, B200: 400 Gb a GPU;
-    GB300: 800 Gb a GPU; cards on PCIe: 100 Gb for 8 of them.
+    GB300: 800 Gb a GPU; MI250X: 4 x 200 Gb for 4 (Frontier, LUMI); cards on PCIe: 100 Gb for 8 of them.
     """
     name = gpu.name
     if name.startswith(("GB300", "B300")):
         return 100.0
     if name.startswith(("H100-SXM", "H200-SXM", "B200", "GB200", "GH200", "H800", "MI3")):
         return 50.0
-    if name.startswith(("A100", "A800", "TPU", "H100")):
+    if name.startswith(("A100", "A800", "TPU", "H100", "MI250")):
         return 25.0
     if name.startswith(("V100-SXM", "P100-SXM", "V100")):
         return 6.25

@@ -41,6 +41,7 @@ class Work:
     vocab: Count = 0.0
     experts: Count = 0.0
     experts_per_token: Count = 0.0
+    expert_hidden: Count = 0.0  # width in which tokens travel to their experts
     tokens: Count = 1.0  # positions a sample occupies (sequence length, image patches; 1 for convolutional nets)
 
     # Compute, forward, per sample

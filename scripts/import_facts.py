@@ -29,6 +29,8 @@ from scripts.facts_run_notes import read_objective, read_run_notes
 
 DATA = Path(__file__).resolve().parent.parent / "benchmarks_db" / "data"
 Row = dict[str, str]
+AS_STATED = "as its source says"
+"""Reason of a mend whose source is the row's own: it is not said again."""
 
 GPU_COLUMNS = (
     "name", "vendor", "arch", "compute_capability", "memory_gib", "usable_gib", "memory_bandwidth_gbps", "fp64_tflops",
@@ -38,7 +40,8 @@ GPU_COLUMNS = (
 TRANSFORMER_COLUMNS = (
     "name", "kind", "params_m", "active_params_m", "layers", "hidden", "heads", "kv_heads", "head_dim", "ffn_hidden",
     "gated_ffn", "vocab", "max_seq_len", "tied_embeddings", "experts", "experts_per_token", "shared_experts",
-    "dense_layers", "dense_ffn", "q_lora_rank", "kv_lora_rank", "rope_head_dim", "v_head_dim", "task", "source",
+    "dense_layers", "dense_ffn", "attention_layers", "recurrent_layers", "recurrent_width", "expert_hidden",
+    "q_lora_rank", "kv_lora_rank", "rope_head_dim", "v_head_dim", "task", "source",
 )  # fmt: skip
 VISION_COLUMNS = ("name", "image_size", "params_m", "forward_gmacs", "forward_activations_m", "source")
 PROFILED_COLUMNS = ("name", "kind", "params_m", "task", "unit", "units_per_sample", "units_source", "source")
@@ -89,6 +92,8 @@ class Mends:
                 row["quality_reason"] = rule["reason"]
             elif field == "usable_gib":
                 row["usable_source"] = rule["reason"]
+            elif field == "source" or rule["reason"] == AS_STATED:
+                continue
             elif table in ("gpus", "transformers"):
                 row["source"] += f" | {field} {rule['new']}: {rule['reason']}"
             elif old != rule["new"]:

@@ -26,6 +26,18 @@ DEFAULT_VOCAB = 50_257.0
 KERNELS_A_LAYER = {False: 22.0, True: 28.0}
 """Kernel launches of a forward layer, ungated and gated feed-forward (norms, projections, rotary, residuals)."""
 
+SCAN_TOKENS = 4096.0
+"""A state-space layer takes as long as attention over so many tokens: 2,048 at a state of 64 (Dao, Gu,
+arXiv:2405.21060, figure 10), twice that at the usual state of 128."""
+
+SCAN_VALUES = 12.0
+"""Values that it moves a value of its inner width: convolution 2, scan in and out 4, states 3, gate and norm 3."""
+
+SENT_VALUES = 12.0
+"""Values moved a value sent to an expert: sorted by expert, exchanged, sorted by local expert, and all of it back."""
+
+LOGIT_VALUES = 12.0
+"""Values moved a logit of 16 bit: write 1, to fp32 1 + 2, maximum 2, exponential 2 + 2, sum 2; backward twice that."""
 
 ADAPTER_KERNELS = 12.0
 """Host time of a layer's adapters, in launches: below the 3 to 6 kernels of each of 7 matrices, as theirs are short."""
@@ -49,6 +61,11 @@ class Shape:
     shared_experts: float = 0.0
     dense_layers: float = 0.0
     dense_ffn: float = 0.0
+    value_dim: float = 0.0  # width of a head's values, as `head_dim` unless latent attention cuts it
+    expert_hidden: float = 0.0  # width in which tokens meet the routed experts
+    attention_layers: float = 0.0  # all but in hybrids, whose other layers carry a state
+    recurrent_layers: float = 0.0
+    recurrent_width: float = 0.0
     causal: bool = True
     assumed: bool = False  # the shape was derived from the size alone
 
@@ -61,6 +78,11 @@ class Shape:
     def ffn_params(self) -> float:
         """Weights of one feed-forward block (of one expert in a mixture)."""
         return (3.0 if self.gated else 2.0) * self.hidden * self.ffn
+
+    @property
+    def expert_params(self) -> float:
+        """Weights of one routed expert."""
+        return (3.0 if self.gated else 2.0) * self.expert_hidden * self.ffn
 
     @property
     def expert_layers(self) -> float:
@@ -102,6 +124,11 @@ def shape_of(facts: ModelFacts) -> Shape:
         vocab=facts.vocab or (DEFAULT_VOCAB if known else min(DEFAULT_VOCAB, 0.4 * params / hidden)),
         tied=True if facts.tied_embeddings is None else bool(facts.tied_embeddings),
         causal=facts.kind != "encoder",
+        value_dim=facts.v_head_dim or head_dim,
+        expert_hidden=facts.expert_hidden or hidden,
+        recurrent_layers=facts.recurrent_layers or 0.0,
+        recurrent_width=facts.recurrent_width or hidden,
+        attention_layers=facts.attention_layers or layers * (2.0 if facts.kind == "encoder-decoder" else 1.0),
         assumed=not known,
     )
     if not moe:
@@ -141,8 +168,8 @@ def size_of(shape: Shape, facts: ModelFacts) -> Size:
     Differences come from what the shape does not hold (multi-head latent attention, Mamba layers, shared experts,
     learned positions): the stated total and active counts are then the better guide to the work of a token.
     """
-    routed = shape.expert_layers * shape.experts * shape.ffn_params
-    active_routed = shape.expert_layers * shape.experts_per_token * shape.ffn_params
+    routed = shape.expert_layers * shape.experts * shape.expert_params
+    active_routed = shape.expert_layers * shape.experts_per_token * shape.expert_params
     plain_ffn = (shape.layers - shape.expert_layers) * (
         (3.0 if shape.gated else 2.0) * shape.hidden * (shape.dense_ffn or shape.ffn)
     )
@@ -241,6 +268,7 @@ def work(
     Forward FLOPs of the matrices: 2 x weights met x tokens; attention: 4 s^2 x (heads x head width) a layer, half of
     it where causal. Encoder-decoder models: `seq_len` positions in the encoder and as many in the decoder, each
     meeting half of the layers. Frozen weights (LoRA) need no weight gradients, so their backward costs 1 x forward.
+    Layers of hybrids without attention scan a state: linear in the length beyond `SCAN_TOKENS`.
     Elementwise traffic counts each tensor that a norm, rotary embedding, activation, residual sum or loss reads or
     writes; eager attention adds the score matrices (about 8 passes: scale, mask, softmax, dropout).
     """
@@ -260,16 +288,20 @@ def work(
     expert = 2.0 * tokens * size.active_experts
     adapter = 2.0 * tokens * met * matched
     causal = 0.5 if shape.causal and not both else 1.0
-    scores = shape.layers * s * s * wide * (1.5 * 0.75 if both else 1.0)  # decoder: causal self and full cross
-    attn = 4.0 * scores * causal
+    across = shape.heads * 0.5 * (shape.head_dim + shape.value_dim)
+    scores = shape.attention_layers * s * s * across * (1.5 * 0.75 if both else 1.0)  # decoder: causal self, full cross
+    scan = shape.recurrent_layers * s * min(s, SCAN_TOKENS) * shape.recurrent_width
+    attn = 4.0 * (scores + scan) * causal
     ratio = (base + 2.0 * adapter) / (base + adapter) if peft else 2.0
 
     act = (3.0 if shape.gated else 2.0) * shape.ffn
     used = shape.experts_per_token + shape.shared_experts
-    mlp_values = act if not shape.experts else used * (act + 8.0 * h)
+    mlp_values = act if not shape.experts else used * act + shape.experts_per_token * SENT_VALUES * shape.expert_hidden
     layer_values = 14.0 * h + 2.0 * (wide + kv) + mlp_values  # read or written outside the matrices, per token
-    elementwise = tokens * met * shape.layers * layer_values + tokens * (0.5 if both else 1.0) * 4.0 * shape.vocab
-    score_traffic = shape.layers * shape.heads * s * s * (1.5 if both else 1.0)
+    scanned = SCAN_VALUES * shape.recurrent_layers * shape.recurrent_width
+    logits = LOGIT_VALUES * shape.vocab * (0.5 if both else 1.0)
+    elementwise = tokens * (met * shape.layers * layer_values + scanned + logits)
+    score_traffic = shape.attention_layers * shape.heads * s * s * (1.5 if both else 1.0)
     if eager:
         elementwise += 8.0 * score_traffic
 
@@ -298,6 +330,7 @@ def work(
         vocab=shape.vocab,
         experts=shape.experts,
         experts_per_token=shape.experts_per_token,
+        expert_hidden=shape.expert_hidden,
         tokens=tokens,
         matmul_flops=base + adapter,
         expert_flops=expert,

@@ -17,10 +17,11 @@ import numpy as np
 from benchmarks_db import measurements
 from estimator.architectures import profiled
 from estimator.fitting.calibration import FREE, PRIORS
-from estimator.fitting.study import Bench, Trained, bench, evidence, judged, model_bases, predict, train
+from estimator.fitting.study import Bench, Trained, bench, evidence, judged, model_bases, predict, taught
 from estimator.performance import evidence as packed
 from estimator.performance.constants import PARAMETERS, UNITS, Constants, fitted
 from estimator.performance.intervals import conformal, model_class, series_labs, widths_of
+from estimator.performance.kriging import described, kinship_of, with_pull
 
 FAMILIES = ("language", "classic")
 EVERY = 10**9
@@ -33,6 +34,7 @@ def run(*, families: tuple[str, ...] = FAMILIES, intervals: bool = True, path: P
     """
     document: dict[str, object] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     constants = dict(document.get("families", {}))  # type: ignore[call-overload]
+    kinship = dict(document.get("kinship", {}))  # type: ignore[call-overload]
     widths = dict(document.get("intervals", {}))  # type: ignore[call-overload]
     pack = dict(packed.load())
     for family in families:
@@ -40,10 +42,13 @@ def run(*, families: tuple[str, ...] = FAMILIES, intervals: bool = True, path: P
             data, trained, left = judged(family)
         else:
             data, left = bench(family), {}
-            trained = train(data, np.arange(len(data)))
+            trained = taught(data)
         constants[family] = _described(family, trained.constants)
         full = bench(family, cap=EVERY)
-        pack[family] = evidence(full, np.arange(len(full)), _spread(trained, data, full))
+        assert trained.kinship is not None
+        kinship[family] = described(trained.kinship)
+        known = evidence(full, np.arange(len(full)), _spread(trained, data, full))
+        pack[family] = with_pull(known, trained.kinship)
         if family == "classic":
             _write_profiles(data, trained)
         if not intervals:
@@ -57,6 +62,8 @@ def run(*, families: tuple[str, ...] = FAMILIES, intervals: bool = True, path: P
         "about": "Fitted by `estimator benchmarks fit`; constants of the step-time model by family. Do not edit.",
         "fingerprint": measurements.fingerprint(),
         "families": constants,
+        "kinship_unit": "sd and noise: natural log of seconds; distance: of a different name, or a unit of a figure",
+        "kinship": kinship,
         "interval_unit": "half-width of the 80% interval, natural log of throughput",
         "intervals": widths,
     }
@@ -64,6 +71,7 @@ def run(*, families: tuple[str, ...] = FAMILIES, intervals: bool = True, path: P
     packed.save(pack)
     fitted.cache_clear()
     widths_of.cache_clear()
+    kinship_of.cache_clear()
     packed.load_family.cache_clear()
     return document
 

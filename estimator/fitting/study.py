@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from benchmarks_db import measurements
 from estimator.architectures import profiled
 from estimator.fitting.calibration import FREE, PRIORS, Sample, fit, group_weights
+from estimator.fitting.kinship import learn
 from estimator.performance.constants import Constants
-from estimator.performance.evidence import NAMES, Evidence, Features, Labels, evidence_of, features_of
-from estimator.performance.neighbours import LIKENESS, neighbourhood
-from estimator.performance.offsets import offsets_of
+from estimator.performance.evidence import Evidence, Features, Labels, evidence_of, features_of
+from estimator.performance.kriging import Kinship, kriged, with_pull
 from estimator.performance.step import StepTime, step_time
 from estimator.records import pick
 from estimator.rows.arrays import labels_of, prepare
@@ -56,6 +56,9 @@ FAMILY = "unseen-family"
 """All models of a family left out (ResNets, EfficientNets): harder than one model; no interval is taken from it."""
 
 FOLDS = {"group": 5, "lab": 10, "unseen-model": 10, "unseen-gpu": 10, "unseen-lab": 12, FAMILY: 10}
+
+THIRDS = 3
+"""Parts of the folds: the likeness of residuals that judges one is learnt from the others, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -95,10 +98,11 @@ class Bench:
 
 @dataclass(frozen=True)
 class Trained:
-    """What training rows taught: constants, and factors on the work of each model (classic only)."""
+    """What training rows taught: constants, factors on the work of each model (classic only), likeness of residuals."""
 
     constants: Constants
     factors: Floats | None  # (models, axes)
+    kinship: Kinship | None = None
 
 
 def group_names(labels: Labels) -> NDArray[np.str_]:
@@ -225,15 +229,9 @@ def evidence(data: Bench, index: Index, trained: Trained) -> Evidence:
     return evidence_of(features, residual, weight, [data.ids[i] for i in index])
 
 
-def corrected(family: str, features: Features, known: Evidence) -> Floats:
-    """Log shift of the seconds of m rows by offsets and neighbours, (m,)."""
-    offsets = offsets_of(known, family)
-    shifted = replace(known, residual=(known.residual - offsets.shift(known.codes)).astype(np.float32))
-    codes = known.code(features)
-    shift = offsets.shift(codes)
-    alike = np.flatnonzero(codes[:, NAMES.index("lab")] >= 0)  # as in `correction`: another laboratory's say nothing
-    shift[alike] += neighbourhood(features.pick(alike), shifted, LIKENESS[family]).shift
-    return shift
+def corrected(features: Features, known: Evidence, kinship: Kinship) -> Floats:
+    """Log shift of the seconds of m rows by what the evidence says of them, (m,)."""
+    return kriged(features, known.code(features), with_pull(known, kinship), kinship)
 
 
 def folds(data: Bench, split: str, *, seed: int = 0) -> NDArray[np.int64]:
@@ -259,10 +257,13 @@ def folds(data: Bench, split: str, *, seed: int = 0) -> NDArray[np.int64]:
 def left_out(data: Bench, split: str, *, whole: Trained | None = None, refit: bool = True) -> tuple[Floats, Floats]:
     """(residual of the physics, residual after correction) of every row when its fold was left out; log(measured /
     predicted), NaN for a row whose fold holds all there is. `whole` (trained on everything) is the warm start; without
-    `refit` it is used as it is (other layouts of a group change the constants by nothing that matters).
+    `refit` it is used as it is (other layouts of a group change the constants by nothing that matters). The likeness of
+    residuals is learnt from the other two thirds of the folds: none is judged by what it taught.
     """
     fold = folds(data, split)
     physics, final = np.full(len(data), np.nan), np.full(len(data), np.nan)
+    others = [np.flatnonzero(fold % THIRDS != third) for third in range(THIRDS)]
+    likeness = [learn(evidence(data, rows, whole or train(data, rows))) for rows in others]
     for one in np.unique(fold):
         test, rest = np.flatnonzero(fold == one), np.flatnonzero(fold != one)
         if len(rest) == 0:
@@ -271,7 +272,7 @@ def left_out(data: Bench, split: str, *, whole: Trained | None = None, refit: bo
         known = evidence(data, rest, trained)
         step, features = predict(data, test, trained)
         physics[test] = np.log(data.sample.seconds[test] / step.total)
-        final[test] = physics[test] - corrected(data.family, features, known)
+        final[test] = physics[test] - corrected(features, known, likeness[one % THIRDS])
     if data.family == "classic":
         # a model of which nothing but its measurements is known cannot be predicted where they are all left out
         sized = model_bases(data)[data.model_codes] == "size"
@@ -297,5 +298,12 @@ def all_left_out(data: Bench, whole: Trained, splits: Iterable[str] = SPLITS) ->
 def judged(family: str) -> tuple[Bench, Trained, dict[str, tuple[Floats, Floats]]]:
     """(bench, what all its rows taught, left-out residuals of every split): once a process, for fit and table alike."""
     data = bench(family)
-    whole = train(data, np.arange(len(data)))
+    whole = taught(data)
     return data, whole, all_left_out(data, whole)
+
+
+def taught(data: Bench) -> Trained:
+    """What all rows of the bench teach."""
+    every = np.arange(len(data))
+    trained = train(data, every)
+    return replace(trained, kinship=learn(evidence(data, every, trained)))

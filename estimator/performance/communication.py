@@ -46,7 +46,9 @@ def traffic(work: Work, hardware: Hardware, layout: Layout, stored_bytes: float 
     """Bytes over links, seconds a step; `stored_bytes` of a weight, less than its values take for a 4-bit base.
 
     Tensor parallel: 2 all-reduces a layer forward, 2 backward, 2 more when recomputed; ring factor 2 (t-1)/t.
-    Experts: 2 exchanges a layer forward and backward of (experts a token) x hidden, (e-1)/e of it away from home.
+    Experts: 2 exchanges a layer forward and backward of (experts a token) x width, to `e` ranks alike: those of the
+    node over its link, the others over the network. Groups of experts lie across the tensor-parallel ranks where the
+    replicas suffice (Megatron's expert-tensor-parallel default), else on neighbouring GPUs.
     Pipeline: one activation plane between stages, forward and backward, for each micro-batch and virtual stage. Ranks
     lie as Megatron lays them (tensor, context, data, pipeline from near to far): stages of a job of several nodes talk
     over the network, replicas of a stage inside the node first.
@@ -72,9 +74,12 @@ def traffic(work: Work, hardware: Hardware, layout: Layout, stored_bytes: float 
     reduces = layers * (4.0 + 2.0 * again) * micros
     tensor = np.where(t > 1, reduces * (plane * 2.0 * (t - 1.0) / t / inside + latency), 0.0)
 
-    inside = np.where(t * e <= domain, link, nic)
-    exchanged = plane * work.experts_per_token * (e - 1.0) / e / t
-    expert = np.where(e > 1, layers * (4.0 + 2.0 * again) * micros * (exchanged / inside + latency), 0.0)
+    stride = np.where(e <= d * cp, t, 1.0)  # an expert's matrices are cut like the others where there are replicas
+    near = np.clip(domain / stride, 1.0, e)  # ranks of an expert group on one node or rack
+    width = np.where(np.asarray(work.expert_hidden) > 0, work.expert_hidden, work.hidden)
+    parcel = layout.micro_batch * work.tokens / cp * width * 2.0 * work.experts_per_token / t
+    exchanged = parcel * ((near - 1.0) / link + (e - near) / nic) / e
+    expert = np.where(e > 1, layers * (4.0 + 2.0 * again) * micros * (exchanged + latency), 0.0)
 
     inside = np.where(t * cp * d * p <= domain, link, nic)
     sends = micros * layout.virtual_stages * 2.0 * (plane / t / inside + latency)

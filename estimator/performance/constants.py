@@ -71,6 +71,7 @@ class Constants:
     exchange: Value = 0.32  # exposed share of the expert exchange
     tensor: Value = 0.75  # exposed share of tensor-parallel traffic
     sync: Value = 0.0  # slow-down by stragglers a doubling of the GPUs
+    uneven: Value = 0.5  # share of the busiest stage's surplus that shows: some split the layers to suit it
     send: Value = 0.3  # exposed share of the sends between pipeline stages
     decode: Value = 1.0  # host decoding time over the counted time
 

@@ -1,4 +1,4 @@
-"""A physical step time, corrected by the nearest measurements and given an interval: what `predict` and `plan` show.
+"""A physical step time, corrected by the measurements alike and given an interval: what `predict` and `plan` show.
 
 factor: multiply the physical seconds by it. low, high: multiply the corrected throughput by them (low <= 1 <= high).
 """
@@ -26,8 +26,9 @@ from estimator.performance.intervals import (
     widened,
     widths_of,
 )
-from estimator.performance.neighbours import LIKENESS, OWN_WEIGHT, distances, neighbourhood
-from estimator.performance.offsets import Offsets, offsets_of
+from estimator.performance.kriging import kinship_of, kriged
+from estimator.performance.neighbours import LIKENESS, OWN_WEIGHT, distances
+from estimator.performance.neighbours import nearest as nearest_rows
 from estimator.performance.roofline import Execution
 from estimator.performance.step import StepTime
 from estimator.terms import EvidenceKind
@@ -62,34 +63,21 @@ class Correction:
 
 def nearest(family: str, features: Features) -> list[list[tuple[str, float]]]:
     """Ids and distances of the measurements alike to each of m candidates, wherever measured, nearest first."""
-    base = _base(family)
-    if base is None:
+    known = packed.load_family(family)
+    if known is None:
         return [[] for _ in range(len(features))]
-    found = neighbourhood(features, base.left, SHOWN, lab=0.0)
+    found = nearest_rows(features, known, SHOWN, lab=0.0)
     return [
-        [(str(base.evidence.ids[i]), float(d)) for i, d in zip(rows, distances, strict=True) if d < FAR]
-        for rows, distances in zip(found.nearest, found.distance, strict=True)
+        [(str(known.ids[i]), float(d)) for i, d in zip(rows, distances, strict=True) if d < FAR]
+        for rows, distances in zip(*found, strict=True)
     ]
 
 
-@dataclass(frozen=True)
-class _Base:
-    """A family's evidence with its offsets taken out."""
-
-    evidence: Evidence
-    left: Evidence
-    offsets: Offsets
-    series: list[str]
-
-
 @cache
-def _base(family: str) -> _Base | None:
+def _series(family: str) -> list[str]:
+    """Laboratories of the committed evidence that measured a series."""
     known = packed.load_family(family)
-    if known is None:
-        return None
-    offsets = offsets_of(known, family)
-    left = replace(known, residual=(known.residual - offsets.shift(known.codes)).astype(np.float32))
-    return _Base(known, left, offsets, series_labs(known))
+    return [] if known is None else series_labs(known)
 
 
 def correction(
@@ -121,19 +109,15 @@ def correct(
 ) -> Correction:
     """The same for candidates whose features are at hand."""
     m = len(features)
-    base = _base(family)
-    likeness = LIKENESS[family]
+    known, kinship = packed.load_family(family), kinship_of(family)
     widths = widths_of(family)
     shift, kind = np.zeros(m), np.full(m, KINDS.index(EvidenceKind.UNSEEN_LAB))
-    if base is not None:
-        codes = base.left.code(features)
-        shift = base.offsets.shift(codes)
-        kind = kinds(codes, base.evidence)
-        known = np.flatnonzero(codes[:, NAMES.index("lab")] >= 0)
-        if len(known):  # elsewhere the weight of another laboratory lets the neighbours fade to nothing
-            shift[known] += neighbourhood(features.pick(known), base.left, likeness).shift
-    classes = model_class(features, family, base.series if base else [])
-    if base is not None:
+    classes = model_class(features, family, _series(family))
+    if known is not None:
+        codes = known.code(features)
+        kind = kinds(codes, known)
+        if kinship is not None:
+            shift = kriged(features, codes, known, kinship)
         half = widened(novelty(codes, classes, kind, widths), loose)
     else:
         half = half_widths(classes, kind, widths, loose)

@@ -153,6 +153,7 @@ class Evidence:
     weight: NDArray[np.float32]  # 1, less for suspect rows
     ids: NDArray[np.str_]  # row ids of the measurements (first of the replicates)
     replicates: NDArray[np.int16]
+    pull: NDArray[np.float32]  # on what is alike (`kriging.with_pull`); 0 before it is worked out
 
     def __len__(self) -> int:
         return len(self.residual)
@@ -196,11 +197,12 @@ def evidence_of(
         vocabulary=vocabulary,
         codes=codes[first],
         switches=features.switches[first],
-        figures=features.figures[first],
+        figures=features.figures[first].astype(np.float16).astype(np.float32),  # as they are kept
         residual=np.array([np.median(residual[rows]) for rows in keys.values()], np.float32),
         weight=np.array([np.max(weight[rows]) for rows in keys.values()], np.float32),
         ids=np.array([ids[rows[0]] for rows in keys.values()], np.str_),
         replicates=np.array([len(rows) for rows in keys.values()], np.int16),
+        pull=np.zeros(len(first), np.float32),
     )
 
 
@@ -211,7 +213,7 @@ def save(families: dict[str, Evidence], path: Path = PACK) -> None:
         one = families[family]
         for name in NAMES:
             arrays[f"{family}/vocabulary/{name}"] = one.vocabulary[name]
-        for field in ("codes", "switches", "residual", "weight", "ids", "replicates"):
+        for field in ("codes", "switches", "residual", "weight", "ids", "replicates", "pull"):
             arrays[f"{family}/{field}"] = getattr(one, field)
         arrays[f"{family}/figures"] = one.figures.astype(np.float16)
     np.savez_compressed(path, **arrays)  # type: ignore[arg-type]
@@ -233,9 +235,11 @@ def load_family(family: str, path: Path = PACK) -> Evidence | None:
     if not path.exists():
         return None
     with np.load(path) as archive:
-        if any(f"{family}/vocabulary/{name}" not in archive.files for name in NAMES):
+        kept = [f"{family}/pull", *(f"{family}/vocabulary/{name}" for name in NAMES)]
+        if any(name not in archive.files for name in kept):
             return None  # written by another version of this file: as good as no fit
-        parts = {name: archive[f"{family}/{name}"] for name in ("codes", "switches", "residual", "weight", "ids")}
+        names = ("codes", "switches", "residual", "weight", "ids", "pull")
+        parts = {name: archive[f"{family}/{name}"] for name in names}
         return Evidence(
             vocabulary={name: archive[f"{family}/vocabulary/{name}"] for name in NAMES},
             figures=archive[f"{family}/figures"].astype(np.float32),

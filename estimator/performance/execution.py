@@ -45,6 +45,7 @@ def execution_of(
         eager_attention=float(attention == "eager"),
         quantised=float(method is Method.QLORA),
         optimizer_bytes=optimizer_bytes(str(optimizer)),
+        looped=float(method is not Method.PRETRAIN and not tuned),
         plain=float(method is not Method.PRETRAIN and not tuned),
         fused=float(tuned or compiled),
         tuned=float(tuned),

@@ -1,11 +1,5 @@
-"""What do the nearest measurements say: by how much is the physical prediction off in this neighbourhood?
-
-The correction is the shrunken, likeness-weighted mean of the log residuals of the k nearest measured configurations:
-
-    shift = sum(w r) / (sum(w) + shrink),  w = exp(-sharpness x distance)
-
-so it fades to nothing where nothing is alike, and no single odd row can bend a prediction (residuals are clipped).
-A measurement of the user's own is a neighbour at 0.85 of its residual.
+"""How far is a measurement from what is asked? The distance that chooses the measurements shown beside an answer, and
+that says how far an own measurement carries. (The correction learns its own: `kriging`.)
 """
 
 from __future__ import annotations
@@ -22,22 +16,19 @@ Floats = NDArray[np.float64]
 OWN_WEIGHT = 0.85
 """Share of the residual of an own measurement of the same model on the same GPU that carries over."""
 
-CLIP = 1.0
-"""Log residuals beyond a factor of e tell of something else than the configuration."""
-
 _CHUNK = 256
+
+SHOWN = 7
+"""Measurements that are shown at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Likeness:
-    """Weights of the distance and of the mean, one set a family (tuned on left-out groups, models, GPUs and labs)."""
+    """Weights of the distance, one set a family (tuned on left-out groups, models, GPUs and labs)."""
 
     names: dict[str, float]
     switches: dict[str, float]
     figures: dict[str, float]
-    nearest: int
-    sharpness: float
-    shrink: float
 
 
 LIKENESS: dict[str, Likeness] = {
@@ -55,9 +46,6 @@ LIKENESS: dict[str, Likeness] = {
             "accumulation": 0.03, "half": 0.3, "compute": 3.6, "memory": 10.0, "launch": 0.8, "communication": 1.5,
             "bubble": 3.4,
         },
-        nearest=7,
-        sharpness=2.0,
-        shrink=0.005,
     ),
     "classic": Likeness(
         names={
@@ -73,20 +61,8 @@ LIKENESS: dict[str, Likeness] = {
             "accumulation": 0.1, "half": 0.2, "compute": 0.5, "memory": 0.5, "launch": 0.5, "communication": 0.5,
             "bubble": 0.0,
         },
-        nearest=4,
-        sharpness=0.5,
-        shrink=0.2,
     ),
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Neighbourhood:
-    """What the nearest configurations say of m rows."""
-
-    shift: Floats  # (m,): add to log seconds
-    nearest: NDArray[np.int64]  # (m, k): rows of the evidence, nearest first
-    distance: Floats  # (m, k)
 
 
 def distances(
@@ -110,31 +86,18 @@ def distances(
     return total
 
 
-def neighbourhood(
-    features: Features,
-    evidence: Evidence,
-    likeness: Likeness,
-    *,
-    forbidden: NDArray[np.bool_] | None = None,
-    lab: float | None = None,
-) -> Neighbourhood:
-    """Correction and nearest configurations of m rows; `forbidden` (m, n) hides configurations (cross-validation)."""
-    m, k = len(features), min(likeness.nearest, len(evidence))
-    if k == 0 or m == 0:
-        return Neighbourhood(np.zeros(m), np.zeros((m, 0), np.int64), np.zeros((m, 0)))
+def nearest(
+    features: Features, evidence: Evidence, likeness: Likeness, *, lab: float | None = None
+) -> tuple[NDArray[np.int64], Floats]:
+    """(rows of the evidence, their distances), each (m, k), nearest first; `lab` as in `distances`."""
+    m, k = len(features), min(SHOWN, len(evidence))
+    found, near = np.zeros((m, k), np.int64), np.zeros((m, k))
     codes = evidence.code(features)
-    clipped = np.clip(evidence.residual.astype(float), -CLIP, CLIP)
-    shift, nearest, near = np.zeros(m), np.zeros((m, k), np.int64), np.zeros((m, k))
-    for start in range(0, m, _CHUNK):
+    for start in range(0, m if k else 0, _CHUNK):
         part = slice(start, min(start + _CHUNK, m))
         d = distances(features.pick(part), codes[part], evidence, likeness, lab=lab)
-        if forbidden is not None:
-            d[forbidden[part]] = np.inf
         chosen = np.argpartition(d, k - 1, axis=1)[:, :k]
-        found = np.take_along_axis(d, chosen, axis=1)
-        order = np.lexsort((chosen, found), axis=1)
-        chosen, found = np.take_along_axis(chosen, order, axis=1), np.take_along_axis(found, order, axis=1)
-        weights = np.exp(-likeness.sharpness * found.astype(float)) * evidence.weight[chosen]
-        shift[part] = (weights * clipped[chosen]).sum(axis=1) / (weights.sum(axis=1) + likeness.shrink)
-        nearest[part], near[part] = chosen, found
-    return Neighbourhood(shift, nearest, near)
+        apart = np.take_along_axis(d, chosen, axis=1)
+        order = np.lexsort((chosen, apart), axis=1)
+        found[part], near[part] = (np.take_along_axis(of, order, axis=1) for of in (chosen, apart))
+    return found, near

@@ -21,8 +21,9 @@ FORMATS = ("half", "fp8", "fp4", "tf32", "fp32")
 QUANTISED_BYTES = 0.516
 """Bytes a 4-bit weight: half a byte, and a scale of 8 bits for 64 weights (Dettmers et al., arXiv:2305.14314)."""
 
-EXPERT_KERNELS = 0.3
-"""Launches an expert, layer and forward pass on plain stacks: most group their experts, some loop over them."""
+EXPERT_KERNELS = 3.0
+"""Launches an expert, layer and forward pass of stacks that may loop over their experts; a loop has about 10."""
+
 Switch = float | NDArray[np.float64]
 
 USUAL_BYTES = 7.0
@@ -46,6 +47,7 @@ class Execution:
     fused_adapters: Switch = 0.0  # 1: adapters run inside fused kernels, not as modules of their own
     length_assumed: Switch = 0.0  # 1: nobody said how long the samples are (widens the interval, changes no time)
     optimizer_bytes: Switch = 30.0  # read and written a trainable parameter and step
+    looped: Switch = 0.0  # 1: experts run one after the other, a loop of their own kernels
     plain: Switch = 0.0  # 1: plain Python stack (Hugging Face, adapters), 0: lean (Megatron, compiled, graphs)
     fused: Switch = 0.0  # 1: norms, activations and losses in fused kernels (Transformer Engine, XLA, torch.compile)
     tuned: Switch = 0.0  # 1: tuned by a vendor, as in MLPerf
@@ -116,7 +118,7 @@ def device_time(work: Work, hardware: Hardware, layout: Layout, run: Execution, 
 
     Matrix work: passes x FLOPs / (peak x sustained x efficiency), slowed where tensor parallelism cuts matrices
     thin and where a micro-batch has few tokens (a fast GPU needs more of both); roofed by the weights' own traffic.
-    Under fp8 and fp4 the output matrix stays in 16 bit.
+    Under fp8 and fp4 the output matrix stays in 16 bit. A pipeline runs at the pace of its busiest stage.
     Attention: 3.5 x forward (its backward recomputes the scores, Dao 2023). Elementwise: values x bytes / bandwidth.
     Adapters that are modules of their own read, scale and add their inputs and outputs beside the frozen matrix. A
     4-bit base is unpacked in every pass: bytes over bandwidth, and before 2025-10 clocks of the multiprocessors, as
@@ -143,7 +145,9 @@ def device_time(work: Work, hardware: Hardware, layout: Layout, run: Execution, 
     slow = (1.0 + narrow) / (peak * 1e12 * c.matmul * scale * np.where(run.library, c.vendor, 1.0))
     inner = work.expert_params / np.maximum(3.0 * work.layers * work.experts * width, 1.0)  # width of one expert
     routed = (1.0 + c.expert_width * speed / np.maximum(inner, 64.0)) / c.expert
+    surplus = _surplus(work, layout) * c.uneven
     flops = work.matmul_flops + _late_head(work, hardware, run, peak * scale)
+    flops = flops + surplus * (work.matmul_flops + work.expert_flops)
     dense = samples / cut * matrix * (flops + work.expert_flops * routed + work.grouped_flops / c.grouped)
     matmul = dense * slow * np.where(np.asarray(work.backward_ratio) < 1.9, c.frozen, 1.0)
     eager = np.asarray(run.eager_attention)
@@ -155,7 +159,7 @@ def device_time(work: Work, hardware: Hardware, layout: Layout, run: Execution, 
 
     bandwidth = hardware.memory_gbps * 1e9 * c.memory
     beside = c.adapter * run.plain * (1.0 - run.fused_adapters) * work.adapter_values
-    values = samples / cut * other * (work.elementwise_values + beside)
+    values = samples / cut * other * (work.elementwise_values * (1.0 + surplus) + beside)
     weights = (work.params - work.expert_params * (1.0 - 1.0 / layout.expert)) / cut
     loose = np.where(run.fused, c.traffic * c.fused, c.traffic)
     passed = micros * weights * matrix
@@ -170,7 +174,7 @@ def device_time(work: Work, hardware: Hardware, layout: Layout, run: Execution, 
     shards = np.where(np.asarray(layout.sharding) >= 1, layout.data, 1.0)
     optimizer = work.trainable_params * run.optimizer_bytes / (cut * shards) / bandwidth
 
-    loops = work.kernels + run.plain * EXPERT_KERNELS * work.experts * work.layers
+    loops = work.kernels + run.looped * EXPERT_KERNELS * work.experts * work.layers
     host = micros * loops / layout.pipeline * (matrix * c.launch_us * 1e-6) * np.where(run.plain, c.plain, 1.0)
     gathers = (np.asarray(layout.sharding) == Sharding.ZERO3) & (np.asarray(layout.data) > 1.0)
     waits = gathers * (1.0 - run.fused) * micros * work.gathered_units / layout.pipeline * matrix
@@ -187,3 +191,19 @@ def _late_head(work: Work, hardware: Hardware, run: Execution, rate: float | Sec
     narrow = np.isin(np.asarray(run.format, int), (FORMATS.index("fp8"), FORMATS.index("fp4")))
     slower = np.maximum(rate / hardware.half_tflops - 1.0, 0.0)
     return np.asarray(np.where(narrow, 2.0 * work.tokens * work.vocab * work.hidden * slower, 0.0), float)
+
+
+def _surplus(work: Work, layout: Layout) -> Seconds:
+    """By what share the busiest pipeline stage has more matrix work than the average: the last one computes the logits.
+
+    Layers are dealt out evenly where the stages divide them; else the last stage gets what the others leave.
+    """
+    p = np.asarray(layout.pipeline, float)
+    layers = np.asarray(work.layers, float)
+    whole = np.maximum(work.matmul_flops + work.expert_flops, 1.0)
+    head = 2.0 * np.asarray(work.tokens) * work.vocab * work.hidden
+    each = np.maximum(whole - head, 0.0) / np.maximum(layers, 1.0)
+    most = np.ceil(layers / p)
+    last = np.maximum(layers - (p - 1.0) * most, 0.0)
+    busiest = np.maximum(np.where(last < most, most, 0.0) * each, last * each + head)
+    return np.asarray(np.where((p > 1.0) & (layers > 0.0), np.maximum(busiest * p / whole - 1.0, 0.0), 0.0))

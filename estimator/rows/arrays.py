@@ -16,7 +16,7 @@ from benchmarks_db.objectives import OBJECTIVE_PIXELS
 from estimator.architectures import LANGUAGE_MODELS, work_of
 from estimator.architectures.objectives import under
 from estimator.architectures.transformer import DEFAULT_SEQ_LEN
-from estimator.hardware import Hardware, hardware_of
+from estimator.hardware import Hardware, hardware_of, link_of
 from estimator.layouts import Layout
 from estimator.performance.evidence import Labels
 from estimator.performance.execution import optimizer_bytes
@@ -30,11 +30,12 @@ from estimator.rows.habits import (
     fused_adapters,
     fused_stack,
     library_stack,
+    looped_experts,
     plain_stack,
     recomputes,
     widened,
 )
-from estimator.terms import Method, Recompute, Sharding
+from estimator.terms import LinkKind, Method, Recompute, Sharding
 from estimator.work import Work, stack
 
 INSTRUCTION_TOKENS = 300.0
@@ -269,8 +270,8 @@ def _or(value: float, default: float) -> float:
 
 
 def gpus_a_node(row: Row) -> float:
-    """GPUs of a host where the row does not say: 4 in GB200 and GB300 trays, else 8."""
-    return 4.0 if row.gpu.name.startswith(("GB200", "GB300")) else 8.0
+    """GPUs of a host where the row does not say: 4 in GB200 and GB300 trays and in nodes of GH200 (Alps), else 8."""
+    return 4.0 if row.gpu.name.startswith(("GB200", "GB300", "GH200")) else 8.0
 
 
 def _layout(row: Row, work: Work) -> tuple[float, ...]:
@@ -282,8 +283,10 @@ def _layout(row: Row, work: Work) -> tuple[float, ...]:
     capacity = (row.gpu.usable_gib or row.gpu.memory_gib or 80.0) * 2.0**30
     params, trainable = float(work.params), float(work.trainable_params)
     states = 2.0 * params + 16.0 * trainable
-    if math.isnan(row.tensor) and math.isnan(row.pipeline) and _megatron(row) and not row.fully_sharded:
+    if math.isnan(row.tensor) and math.isnan(row.pipeline) and _cuts(row) and not row.fully_sharded:
         # nothing stated: tensor, then pipeline parallel until the states of a data-parallel replica's share fit
+        homes = _or(row.expert, _usual_experts(row, work, capacity))  # experts live on one rank of so many each
+        states *= 1.0 - float(work.expert_params) / params * (1.0 - 1.0 / homes)
         while states / (tensor * pipeline) / max(1.0, min(gpus / (tensor * pipeline), 8.0)) > 0.6 * capacity:
             if tensor < min(8.0, gpus):
                 tensor *= 2.0
@@ -325,14 +328,15 @@ def _layout(row: Row, work: Work) -> tuple[float, ...]:
 
 
 def _usual_experts(row: Row, work: Work, capacity: float) -> float:
-    """Expert-parallel degree of a mixture where none is stated: none on one node's worth of GPUs or for adapters, else
-    the power of two that brings the experts' weights to a quarter of the memory, from 8 to 64 and no more than experts.
+    """Expert-parallel degree of a mixture where none is stated: none for adapters; on a node's worth of GPUs all of
+    them in software of Megatron's kind, none elsewhere; on more the power of two that brings the experts' weights to a
+    quarter of the memory, from 8 to 64 and no more than experts.
     """
     experts = float(work.experts)
-    if not experts:
+    if not experts or row.method in (Method.LORA, Method.QLORA):
         return 1.0
-    if row.gpus <= 8.0 or row.method in (Method.LORA, Method.QLORA):
-        return 1.0
+    if row.gpus <= 8.0:
+        return min(row.gpus, experts) if _megatron(row) else 1.0
     needed = 2.0 * float(work.expert_params) / (0.25 * capacity)
     return min(2.0 ** math.ceil(math.log2(max(8.0, min(64.0, needed)))), experts)
 
@@ -340,6 +344,12 @@ def _usual_experts(row: Row, work: Work, capacity: float) -> float:
 def _megatron(row: Row) -> bool:
     """Software that cuts models by tensor and pipeline parallelism, as MLPerf's does; other shards states."""
     return row.tuned or row.pipeline > 1.0 or any(name in row.framework for name in ("megatron", "nemo"))
+
+
+def _cuts(row: Row) -> bool:
+    """Software that cuts models, but not over host memory (GeForce), where tensor parallel traffic takes too long."""
+    stated = row.tensor > 1.0 or row.pipeline > 1.0
+    return _megatron(row) and (stated or link_of(row.gpu, row.links)[1] != LinkKind.PCIE_NO_P2P)
 
 
 def _batch(row: Row, work: Work, data: float, pipeline: float) -> tuple[float, float]:
@@ -377,7 +387,7 @@ def _sharding(row: Row, params: float, trainable: float, cut: float, data: float
     if row.sharding in ("none", "ddp"):
         return Sharding.NONE
     replica = (2.0 * params + 16.0 * trainable) / cut
-    if _megatron(row):
+    if _cuts(row) or (_megatron(row) and replica <= 0.7 * capacity):
         return Sharding.ZERO1
     return Sharding.ZERO3 if row.language and replica > 0.7 * capacity else Sharding.NONE
 
@@ -393,6 +403,7 @@ def _execution(rows: list[Row], rates: list[MatrixRate]) -> Execution:
         length_assumed=np.array([float(length_assumed(row)) for row in rows]),
         quantised=np.array([float(row.method is Method.QLORA) for row in rows]),
         optimizer_bytes=np.array([optimizer_bytes(row.optimizer) for row in rows]),
+        looped=np.array([float(looped_experts(row)) for row in rows]),
         plain=np.array([float(plain_stack(row)) for row in rows]),
         fused=np.array([float(fused_stack(row)) for row in rows]),
         compiled=np.array([float(row.compiled) for row in rows]),

@@ -5,6 +5,7 @@ Nothing here is fitted, and no laboratory is named: a stack does the same wherev
 
 from __future__ import annotations
 
+import math
 import re
 
 from estimator.rows.cells import Row
@@ -24,7 +25,17 @@ _LEAN = (
     "nanotron",
     "mlperf",
 )
-_FUSED = ("nemo", "megatron-core", "megatron-bridge", "maxtext", "jax", "paxml", "transformer-engine", "meta internal")
+_FUSED = (
+    "nemo",
+    "megatron-core",
+    "megatron-bridge",
+    "maxtext",
+    "jax",
+    "paxml",
+    "transformer-engine",
+    "meta internal",
+    "surogate",  # an engine in C++ and CUDA
+)
 _PLAIN = (
     "hf",
     "trl",
@@ -84,6 +95,14 @@ def fused_stack(row: Row) -> bool:
     return row.compiled or library_stack(row)
 
 
+def looped_experts(row: Row) -> bool:
+    """Experts of a plain stack, unless a row states their parallel degree: libraries that place experts group them too.
+
+    Hugging Face's mixtures looped over their experts until transformers 5 (e.g. `MixtralSparseMoeBlock`).
+    """
+    return plain_stack(row) and math.isnan(row.expert)
+
+
 def early_attention(row: Row) -> bool:
     """Fused attention before FlashAttention-2 (July 2023); Composer and llm-foundry kept its Triton form into 2024."""
     old = re.match(r"\d{4}-\d{2}$", row.date) is not None and row.date < "2023-08"
@@ -91,8 +110,11 @@ def early_attention(row: Row) -> bool:
 
 
 def early_dequantise(row: Row) -> bool:
-    """4-bit kernels that branch by value; a row without a date is taken as of that time (most published ones are)."""
-    return row.date < LOOKED_UP
+    """4-bit kernels that branch by value; a row without a date is taken as of that time (most published ones are).
+
+    GPTQ and AWQ scale integers, whatever their year.
+    """
+    return row.date < LOOKED_UP and not re.search("gptq|awq", row.peft)
 
 
 def fused_adapters(row: Row) -> bool:

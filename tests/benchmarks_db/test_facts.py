@@ -164,10 +164,13 @@ def _recomputed_params_m(f: models.ModelFacts) -> float:
     gates = 3 if f.gated_ffn else 2
     dense = f.dense_layers or (0 if f.experts else f.layers)
     wide = f.dense_ffn or f.ffn_hidden
-    experts = (f.experts or 0) + (f.shared_experts or 0)
-    ffn = gates * f.hidden * (dense * wide + (f.layers - dense) * experts * f.ffn_hidden)
+    latent = f.expert_hidden or f.hidden
+    every = f.hidden * (dense * wide + (f.layers - dense) * (f.shared_experts or 0) * f.ffn_hidden)
+    ffn = gates * (every + latent * (f.layers - dense) * (f.experts or 0) * f.ffn_hidden)
+    ffn += 2 * f.hidden * latent * f.layers if f.expert_hidden else 0
     embeddings = f.vocab * f.hidden * (1 if f.tied_embeddings else 2)
-    return (f.layers * attention + ffn + embeddings) / 1e6
+    state = (f.recurrent_layers or 0) * f.hidden * (3 * (f.recurrent_width or 0) + 2048)  # 8 groups x 128 states, twice
+    return ((f.attention_layers or f.layers) * attention + state + ffn + embeddings) / 1e6
 
 
 def test_parameter_counts_follow_from_the_shapes() -> None:

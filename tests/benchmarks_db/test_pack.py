@@ -62,7 +62,7 @@ def test_packed_names_hold_what_the_readable_tables_hold() -> None:
 
 def test_a_model_added_to_the_readable_table_is_found_without_packing(unpacked: Path) -> None:
     with (unpacked / "models" / "transformers.csv").open("a", encoding="utf-8") as stream:
-        stream.write("my-own-9b,decoder,9000" + "," * 21 + ",me\n")
+        stream.write("my-own-9b,decoder,9000" + "," * 25 + ",me\n")
     assert models.resolve_model("My Own 9B").model.params_m == 9000
 
 

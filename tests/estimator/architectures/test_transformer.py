@@ -64,6 +64,22 @@ def test_a_mixture_computes_its_active_experts_and_holds_them_all():
     assert met == pytest.approx(12.75e9, rel=0.03)
 
 
+def test_a_hybrid_attends_in_a_few_layers_and_scans_in_the_others():
+    model = facts("nemotron3-nano-30b-a3b")
+    near, far = work(model, seq_len=4096), work(model, seq_len=8192)
+    attending = replace(model, attention_layers=None, recurrent_layers=None, recurrent_width=None)
+    assert 2.0 < far.attention_flops / near.attention_flops < 3.5  # a scan grows with the length, not its square
+    assert work(attending, seq_len=16_384).attention_flops > 1.5 * work(model, seq_len=16_384).attention_flops
+
+
+def test_experts_in_a_latent_space_are_sent_and_held_in_its_width():
+    model = facts("nemotron3-super-120b-a12b")
+    made, plain = work(model, seq_len=4096), work(replace(model, expert_hidden=None), seq_len=4096)
+    assert (made.expert_hidden, plain.expert_hidden) == (1024.0, 4096.0)
+    assert made.elementwise_values < plain.elementwise_values
+    assert size_of(shape_of(model), model).experts == pytest.approx(40 * 512 * 2 * 1024 * 2688, rel=0.03)
+
+
 def test_eager_attention_moves_its_scores_through_memory():
     eager, flash = (work(facts("gpt2-124m"), attention=a) for a in ("eager", "flash"))
     assert eager.elementwise_values > flash.elementwise_values

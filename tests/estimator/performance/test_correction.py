@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from benchmarks_db import measurements
+from estimator.fitting.kinship import _labs, _loss, _prior, learn
 from estimator.performance import evidence as packed
 from estimator.performance import per_row, step_time
 from estimator.performance.constants import PARAMETERS, Constants, committed_fingerprint, fitted
@@ -19,8 +20,7 @@ from estimator.performance.intervals import (
     weighted_quantile,
     widths_of,
 )
-from estimator.performance.neighbours import LIKENESS, neighbourhood
-from estimator.performance.offsets import offsets_of
+from estimator.performance.kriging import described, kinship_of, kriged, with_pull
 from estimator.rows.arrays import labels_of, prepare
 from estimator.rows.own import own_measurements
 from estimator.terms import EvidenceKind
@@ -73,28 +73,58 @@ def test_replicates_fold_to_their_median():
     assert found.replicates[0] == 3
 
 
+KINSHIP = kinship_of("language")
+
+
+def shift_of(row, known):
+    asked = features(row)
+    return kriged(asked, known.code(asked), with_pull(known, KINSHIP), KINSHIP)[0]
+
+
 def test_the_correction_pulls_near_rows_and_fades_where_nothing_is_alike():
     known = evidence_of(features(ROW), np.array([0.3]), np.ones(1), ["a"])
-    likeness = LIKENESS["language"]
-    same = neighbourhood(features(ROW), known, likeness).shift[0]
-    near = neighbourhood(features(ROW | {"micro_batch": "3"}), known, likeness).shift[0]
-    far = neighbourhood(
-        features(ROW | {"source": "other/lab@1:x", "model": "llama3-70b", "gpu": "L4"}), known, likeness
-    )
-    assert 0.3 > same > near > 0
-    assert abs(far.shift[0]) < 0.01
+    same = shift_of(ROW, known)
+    near = shift_of(ROW | {"micro_batch": "3"}, known)
+    other = shift_of(ROW | {"model": "llama3-70b", "gpu": "L4", "precision": "fp16", "attention": "eager"}, known)
+    assert 0.3 > same > near > other > 0
+    assert shift_of(ROW | {"source": "other/lab@1:x"}, known) == 0.0
 
 
 def test_one_odd_residual_is_clipped():
     known = evidence_of(features(ROW), np.array([9.0]), np.ones(1), ["a"])
-    assert neighbourhood(features(ROW), known, LIKENESS["language"]).shift[0] < 1.0
+    assert shift_of(ROW, known) < 1.0
 
 
-def test_offsets_are_zero_for_what_was_never_measured():
-    known = evidence_of(features(ROW), np.array([0.3]), np.ones(1), ["a"])
-    offsets = offsets_of(known, "classic")
-    assert offsets.shift(known.codes)[0] > 0
-    assert offsets.shift(np.full_like(known.codes, -1))[0] == 0
+def test_measurements_that_repeat_each_other_count_little_more_than_one():
+    rows = [ROW | {"micro_batch": figure} for figure in ("6", "5", "7")]
+    once = shift_of(ROW | {"gpu": "A100-SXM4-80GB"}, evidence_of(features(ROW), np.array([0.3]), np.ones(1), ["a"]))
+    known = evidence_of(features(*rows), np.full(3, 0.3), np.ones(3), ["a", "b", "c"])
+    assert once < shift_of(ROW | {"gpu": "A100-SXM4-80GB"}, known) < 1.5 * once
+
+
+def test_a_suspect_measurement_pulls_less():
+    sound, suspect = (evidence_of(features(ROW), np.array([0.3]), np.array([w]), ["a"]) for w in (1.0, 0.01))
+    assert 0 < shift_of(ROW, suspect) < shift_of(ROW, sound)
+
+
+def test_likeness_is_learnt_from_what_was_left_out_by_its_exact_slope():
+    full = packed.load()["language"]
+    few = full.pick(np.flatnonzero(full.codes[:, 0] == np.bincount(full.codes[:, 0]).argmax())[:60])
+    labs = _labs(few)
+    point = _prior() + 0.1 * np.random.default_rng(0).normal(size=len(_prior()))
+    _value, slope = _loss(point, labs)
+    for i in (1, 12, 30, len(point) - 2, len(point) - 1):
+        step = np.zeros(len(point))
+        step[i] = 1e-2
+        numeric = (_loss(point + step, labs)[0] - _loss(point - step, labs)[0]) / 2e-2
+        assert slope[i] == pytest.approx(numeric, rel=0.05, abs=2e-5)
+
+
+def test_the_committed_likeness_is_as_it_was_learnt_and_a_family_without_measurements_keeps_the_prior():
+    entry = json.loads(PARAMETERS.read_text())["kinship"]["language"]
+    assert described(KINSHIP) == entry
+    nothing = learn(packed.load()["language"].pick(np.zeros(0, np.int64)))
+    assert nothing.noise == pytest.approx(0.05)
 
 
 def test_an_own_measurement_moves_and_narrows_the_same_case_and_leaves_others_alone():

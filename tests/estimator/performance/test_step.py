@@ -176,6 +176,38 @@ def test_a_tensor_parallel_ring_over_two_nodes_has_the_whole_network_of_each():
     assert thin - endless == pytest.approx(8.0 * (usual - endless), rel=1e-3)
 
 
+def test_experts_on_other_nodes_are_reached_over_the_network_those_of_the_rack_over_its_link():
+    made = work(resolve_model("qwen3-235b-a22b").model, seq_len=4096)
+
+    def exchange(name, expert, tensor=1.0, per_node=8.0):
+        layout = Layout(micro_batch=1.0, data=64.0 / tensor, tensor=tensor, expert=expert)
+        there = machine(name, nodes=64.0 / per_node, per_node=per_node)
+        whole, none = (
+            step_time(made, there, layout, constants=Constants(exchange=share)).communication[0] for share in (1.0, 0.0)
+        )
+        return float(whole - none)
+
+    assert exchange("B200-SXM-180GB", 64.0) > 5.0 * exchange("B200-SXM-180GB", 8.0)
+    assert exchange("GB200-186GB", 64.0, per_node=4.0) < 0.2 * exchange("B200-SXM-180GB", 64.0)
+    # 64 experts of tensor pairs would not fit on 64 GPUs, so each lies on one GPU of the rack
+    assert exchange("GB200-186GB", 64.0, 2.0, 4.0) == pytest.approx(0.5 * exchange("GB200-186GB", 64.0, 1.0, 4.0), 0.1)
+
+
+def test_a_pipeline_waits_for_the_stage_that_computes_the_logits():
+    model = resolve_model("gpt-oss-120b").model  # 36 layers, 201,088 words
+    made, few = work(model, seq_len=4096), work(replace(model, vocab=10_000), seq_len=4096)
+
+    def stages(made, pipeline, uneven):
+        layout = Layout(micro_batch=1.0, grad_accum=64.0, pipeline=pipeline, expert=8.0)
+        return float(step_time(made, machine(), layout, constants=Constants(uneven=uneven)).compute[0])
+
+    assert stages(made, 1.0, 1.0) == stages(made, 1.0, 0.0)
+    assert stages(made, 4.0, 1.0) > 1.15 * stages(made, 4.0, 0.0)
+    assert stages(few, 4.0, 1.0) < 1.03 * stages(few, 4.0, 0.0)
+    uneven = stages(made, 8.0, 1.0) / stages(made, 8.0, 0.0)  # 7 stages of 5 layers, the last has 1 and the logits
+    assert uneven < stages(made, 4.0, 1.0) / stages(made, 4.0, 0.0)
+
+
 def test_adapters_beside_the_matrices_cost_traffic_unless_kernels_fuse_them():
     made = work(resolve_model("qwen-1.8b").model, seq_len=4096, method=Method.LORA)
     full = work(resolve_model("qwen-1.8b").model, seq_len=4096)

@@ -99,6 +99,13 @@ def test_the_date_of_a_row_tells_how_its_4_bit_base_is_unpacked():
     dates = {"": 1.0, "2024-03": 1.0, "2025-09": 1.0, "2025-10": 0.0, "2026-08": 0.0}
     found = {date: one(**LORA, date=date).execution.early_dequantise[0] for date in dates}
     assert found == dates
+    assert one(**LORA | {"peft": "gptq-lora", "date": "2024-03"}).execution.early_dequantise[0] == 0.0
+
+
+def test_a_stated_expert_parallel_degree_tells_of_a_library_that_groups_its_experts():
+    mixture = {"model": "mixtral-8x7b", "task": "llm-finetune", "framework": "hf-trainer"}
+    assert [one(**mixture | {"ep": ep}).execution.looped[0] for ep in ("", "1", "2")] == [1.0, 0.0, 0.0]
+    assert one(model="mixtral-8x7b", framework="megatron-core").execution.looped[0] == 0.0
 
 
 def test_gemma_3_runs_in_fp32_where_a_card_has_no_bf16():
