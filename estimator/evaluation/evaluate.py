@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from estimator.architectures import profiled
 from estimator.fitting.study import FAMILY, SPLITS, Bench, Trained, evidence, folds, judged, left_out, predict
+from estimator.performance.correction import carries
+from estimator.performance.evidence import Features
 from estimator.performance.intervals import (
     KINDS,
     conformal,
@@ -27,7 +29,6 @@ from estimator.performance.intervals import (
     series_labs,
     weighted_quantile,
 )
-from estimator.performance.neighbours import OWN_WEIGHT
 from estimator.terms import EvidenceKind, Method
 
 Floats = NDArray[np.float64]
@@ -87,7 +88,7 @@ def evaluate(families: Iterable[str] = ("language", "classic")) -> Report:
             for case, mask in cases(data).items():
                 if (line := score(data, case, split, mask, physics, final, constant, covered, width)) is not None:
                     scores.append(line)
-        extras |= {f"{family}: {name}": value for name, value in beside(data, left).items()}
+        extras |= {f"{family}: {name}": value for name, value in beside(data, features, left).items()}
         if family == "classic":
             extras |= unseen_family(data, whole)
     return Report(scores, extras)
@@ -216,7 +217,7 @@ def score(
     )
 
 
-def beside(data: Bench, left: dict[str, tuple[Floats, Floats]]) -> dict[str, float]:
+def beside(data: Bench, features: Features, left: dict[str, tuple[Floats, Floats]]) -> dict[str, float]:
     """Single figures: the noise between replicates, between laboratories, and what one own measurement is worth."""
     physics, final = left["unseen-lab"]
     lab, weights = data.names("lab"), data.even
@@ -229,7 +230,7 @@ def beside(data: Bench, left: dict[str, tuple[Floats, Floats]]) -> dict[str, flo
         "replicates of one configuration, median deviation %": round(100.0 * replicates(data), 2),
         "laboratories, median |median residual| %": round(100.0 * float(np.median(medians)), 1) if medians else 0.0,
     }
-    anchored, bare = own_measurement(data, final)
+    anchored, bare = own_measurement(data, features, final)
     found["unseen lab, other rows of a group, before one own measurement %"] = bare
     found["unseen lab, other rows of a group, after one own measurement %"] = anchored
     foundry = np.array([row.lab == "mosaicml" for row in data.rows]) & np.isfinite(left["unseen-model"][1])
@@ -266,7 +267,7 @@ def replicates(data: Bench) -> float:
     return float(np.median(np.concatenate(deviations))) if deviations else 0.0
 
 
-def own_measurement(data: Bench, final: Floats) -> tuple[float, float]:
+def own_measurement(data: Bench, features: Features, final: Floats) -> tuple[float, float]:
     """(after, before): median error in % of the other rows of each group in an unseen laboratory when one of them,
     the middle one, was measured by the user; before: without it."""
     after: list[float] = []
@@ -279,7 +280,8 @@ def own_measurement(data: Bench, final: Floats) -> tuple[float, float]:
         anchor = members[len(members) // 2]
         others = members[members != anchor]
         before.extend(np.abs(np.exp(final[others]) - 1.0))
-        after.extend(np.abs(np.exp(final[others] - OWN_WEIGHT * final[anchor]) - 1.0))
+        share = carries(data.family, features.pick(others), features.pick(np.array([anchor])))[:, 0]
+        after.extend(np.abs(np.exp(final[others] - share * final[anchor]) - 1.0))
         weights.extend([1.0 / len(others)] * len(others))
     if not weights:
         return float("nan"), float("nan")

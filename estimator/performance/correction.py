@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from estimator.hardware import Hardware
 from estimator.layouts import Layout
 from estimator.performance import evidence as packed
-from estimator.performance.evidence import FIGURES, NAMES, SWITCHES, Evidence, Features, Labels, features_of
+from estimator.performance.evidence import FIGURES, NAMES, SWITCHES, Features, Labels, features_of
 from estimator.performance.intervals import (
     KINDS,
     half_widths,
@@ -143,17 +143,7 @@ def _own(
     measurements that contradict each other.
     """
     theirs, residual = own
-    folded = packed.evidence_of(theirs, residual, np.ones(len(residual)), [""] * len(residual))
-    mine = replace(  # each measurement by itself: what contradicts another must show
-        folded,
-        codes=folded.code(theirs),
-        switches=theirs.switches,
-        figures=theirs.figures,
-        residual=residual.astype(np.float32),
-        weight=np.ones(len(residual), np.float32),
-    )
-    codes = mine.code(features)
-    carried = _carried(family, features, codes, mine)
+    carried = carries(family, features, theirs)
     closeness = carried.max(axis=1)
     weights = (carried / np.maximum(closeness, 1e-12)[:, None]) ** 4  # the closest speak, those as close with them
     heard = np.clip(residual, -OWN_CLIP, OWN_CLIP)
@@ -179,29 +169,46 @@ OWN_REACH = 4.0
 
 CARRIES: dict[str, dict[str, float]] = {
     "language": {"model": 0.25, "kin": 0.2, "gpu": 0.4, "method": 0.85, "format": 0.85},
-    "classic": {"model": 0.6, "kin": 0.8, "gpu": 0.3, "method": 0.85, "format": 0.85},
+    "classic": {"model": 0.6, "kin": 0.8, "gpu": 0.3, "method": 0.85, "format": 0.85, "channels_last": 0.6},
 }
-"""Share of a residual that carries over where the name differs.
+"""Share of a residual that carries over where the name or switch differs.
 
 Slopes of residuals on each other within laboratories: language models 0.83 for the same model on the same GPU (0.36
 where one recomputes and the other does not), 0.70 in another format or method, 0.37 on another GPU, 0.17 for a model
-of its kin, 0 for any other; other models 0.54 for the pair, 0.45 for another model on the GPU, 0.23 where both differ.
+of its kin, 0 for any other; other models 0.5 in the other memory format, 0.54 for the pair, 0.45 for another model on
+the GPU, 0.23 where both differ.
 """
 
 
-def _carried(family: str, features: Features, codes: NDArray[np.int16], mine: Evidence) -> Floats:
+def carries(family: str, features: Features, theirs: Features) -> Floats:
     """Share of the residual of each own measurement (n) that carries over to each candidate, shape (m, n)."""
+    n = len(theirs)
+    folded = packed.evidence_of(theirs, np.zeros(n), np.ones(n), [""] * n)
+    mine = replace(  # each measurement by itself: what contradicts another must show
+        folded,
+        codes=folded.code(theirs),
+        switches=theirs.switches,
+        figures=theirs.figures,
+        residual=np.zeros(n, np.float32),
+    )
+    codes = mine.code(features)
     likeness = LIKENESS[family]
     column = SWITCHES.index("recompute")  # selective recomputation is half way from none to full
     steps = np.abs(features.switches[:, column, None].astype(float) - mine.switches[None, :, column])
     # whether a length was said or assumed widens the interval; how far it differs is among the figures
-    switches = likeness.switches | {"recompute": 0.0, "assumed": 0.0}
+    switches = likeness.switches | {"recompute": 0.0, "assumed": 0.0, "channels_last": 0.0}
     unnamed = replace(likeness, names=dict.fromkeys(NAMES, 0.0), switches=switches)
     apart = distances(features, codes, mine, unnamed) + 0.5 * likeness.switches["recompute"] * steps
     kept = OWN_WEIGHT / (1.0 + (apart / OWN_REACH) ** 2)
-    for name, share in CARRIES[family].items():
-        j = NAMES.index(name)
-        kept *= np.where(codes[:, j, None] != mine.codes[None, :, j], share, 1.0)
+    shares = CARRIES[family]
+    for name, share in shares.items():
+        if name in NAMES:
+            j = NAMES.index(name)
+            differ = codes[:, j, None] != mine.codes[None, :, j]
+        else:
+            j = SWITCHES.index(name)
+            differ = features.switches[:, j, None] != mine.switches[None, :, j]
+        kept *= np.where(differ, share, 1.0)
     return np.asarray(kept, float)
 
 
