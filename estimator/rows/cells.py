@@ -18,7 +18,7 @@ from benchmarks_db.models import ModelFacts, resolve_model
 from benchmarks_db.objectives import Objective, resolve_objective, split
 from estimator import precision as formats
 from estimator.hardware import Links, parse_links
-from estimator.rows.spellings import framework_of, per_gpu, task_of, unit_of, word, written
+from estimator.rows.spellings import date_of, framework_of, per_gpu, pixels_of, task_of, unit_of, word, written
 from estimator.terms import Method
 
 READS = (
@@ -330,6 +330,7 @@ def method_of(row: Mapping[str, str]) -> Method:
 
 def read_row(row: Mapping[str, str]) -> Row:
     """Read one row; EstimatorError naming the field when model or GPU cannot be made out."""
+    row = {**row, "image_size": pixels_of(row)}
     refuse_unreadable(row)
     objective, backbone = objective_of(row)
     facts, known, model_loose = model_of({**row, "model": backbone})
@@ -383,7 +384,7 @@ def read_row(row: Mapping[str, str]) -> Row:
         compiled=written(row, "compiled") == "yes",
         optimizer=re.sub(r"\s+", "-", word(row, "optimizer")),
         framework=framework,
-        date=word(row, "date")[:7],
+        date=date_of(row),
         peft=written(row, "peft"),
         unit=unit_of(row)[0],
         per_gpu=per_gpu(row),

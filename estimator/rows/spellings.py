@@ -7,6 +7,7 @@ so); a unit or scope that means nothing is refused.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 
@@ -70,6 +71,16 @@ _THINGS = {
 _TIMES = dict.fromkeys(("sec", "secs", "second", "seconds"), "s") | dict.fromkeys(
     ("msec", "msecs", "millisecond", "milliseconds"), "ms"
 )
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DATES = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"\b(?P<year>(?:19|20)\d\d)[-/.](?P<month>\d{1,2})\b",
+        r"\b(?P<month>\d{1,2})[-/.](?P<year>(?:19|20)\d\d)\b",
+        rf"\b(?P<month>{'|'.join(_MONTHS)})[a-z]*\.?,?[\s-]*(?:\d{{1,2}}(?:st|nd|rd|th)?,?\s+)?(?P<year>(?:19|20)\d\d)\b",
+        r"\b(?P<year>(?:19|20)\d\d)(?P<month>)\b",
+    )
+)
 _ONE_GPU = ("gpu", "device", "accelerator", "chip")
 
 
@@ -115,6 +126,32 @@ def task_of(row: Mapping[str, str]) -> str:
     text = re.sub(r"[_\s]+", "-", word(row, "task"))
     text = re.sub(r"\bfine-?tun(?:e|ing)\b|\bsft\b|\binstruction-tuning\b", "finetune", text)
     return re.sub(r"\bpre-?train(?:ing)?\b", "pretrain", text)
+
+
+def date_of(row: Mapping[str, str]) -> str:
+    """The month as YYYY-MM, the year alone where no month is stated; "" for what is no date.
+
+    >>> [date_of({"date": text}) for text in ("2024-07-15", "2024/7", "07/2024", "July 2024", "2024", "soon")]
+    ['2024-07', '2024-07', '2024-07', '2024-07', '2024', '']
+    """
+    text = word(row, "date")
+    for pattern in _DATES:
+        if found := pattern.search(text):
+            year, month = found["year"], found["month"] or ""
+            number = int(month) if month.isdigit() else _MONTHS.index(month[:3]) + 1 if month else 0
+            return f"{year}-{number:02d}" if 1 <= number <= 12 else year
+    return ""
+
+
+def pixels_of(row: Mapping[str, str]) -> str:
+    """The side of an image in pixels, of `224x224` and `3x224x224` too; of `640x480` the side of as large a square.
+
+    >>> [pixels_of({"image_size": text}) for text in ("224", "224 x 224", "3x299x299", "640x480")]
+    ['224', '224', '299', '554']
+    """
+    text = word(row, "image_size")
+    sides = re.fullmatch(r"(?:3\s*[x×*]\s*)?(\d{1,5})\s*[x×*]\s*(\d{1,5})(?:\s*px)?", text)
+    return f"{math.sqrt(int(sides[1]) * int(sides[2])):.0f}" if sides else text.removesuffix("px").strip()
 
 
 def unit_of(row: Mapping[str, str]) -> tuple[str, bool]:
