@@ -94,7 +94,7 @@ def kriged(features: Features, codes: NDArray[np.int16], evidence: Evidence, kin
         for start in range(0, len(mine), _CHUNK):
             part = mine[start : start + _CHUNK]
             near = _covariance(codes[part], features.switches[part], features.figures[part], known, kinship)
-            shift[part] = near @ known.pull
+            shift[part] = (near.astype(float) * known.pull).sum(axis=1)  # row by row: its place changes no digit
     return shift
 
 

@@ -102,6 +102,14 @@ def test_measurements_that_repeat_each_other_count_little_more_than_one():
     assert once < shift_of(ROW | {"gpu": "A100-SXM4-80GB"}, known) < 1.5 * once
 
 
+def test_the_place_of_a_row_changes_no_digit_of_its_correction():
+    known, rows = packed.load()["language"], [ROW | {"micro_batch": str(1 + i % 7)} for i in range(23)]
+    together = features(*rows)
+    shifts = kriged(together, known.code(together), known, KINSHIP)
+    assert len(set(shifts.tolist())) == 7
+    assert shifts[5] == kriged(features(rows[5]), known.code(features(rows[5])), known, KINSHIP)[0]
+
+
 def test_a_suspect_measurement_pulls_less():
     sound, suspect = (evidence_of(features(ROW), np.array([0.3]), np.array([w]), ["a"]) for w in (1.0, 0.01))
     assert 0 < shift_of(ROW, suspect) < shift_of(ROW, sound)
