@@ -106,7 +106,7 @@ def test_the_place_of_a_row_changes_no_digit_of_its_correction():
     known, rows = packed.load()["language"], [ROW | {"micro_batch": str(1 + i % 7)} for i in range(23)]
     together = features(*rows)
     shifts = kriged(together, known.code(together), known, KINSHIP)
-    assert len(set(shifts.tolist())) == 7
+    assert shifts[:16].tolist() == shifts[7:].tolist()
     assert shifts[5] == kriged(features(rows[5]), known.code(features(rows[5])), known, KINSHIP)[0]
 
 
