@@ -34,7 +34,7 @@ from estimator.architectures.counting import count  # noqa: E402
 from estimator.architectures.inventories import FILE, Inventory  # noqa: E402
 from scripts.inventory_models.task import Task, numbers  # noqa: E402
 
-ROOMS = ("detection", "segmentation", "sequences", "speech", "diffusion", "contrastive")
+ROOMS = ("detection", "segmentation", "sequences", "speech", "diffusion", "contrastive", "small_pictures")
 """Of `inventory_models`: networks of the measurements that no package builds under the name of the measurements."""
 
 RENAMED = {
