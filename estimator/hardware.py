@@ -126,7 +126,8 @@ def link_of(gpu: Gpu, links: Links = Links()) -> tuple[float, LinkKind]:
 
     NVLink rates are datasheet totals of both directions, halved. SXM and OAM boards sit on NVSwitch or a full mesh,
     except V100-SXM2 and P100 (hybrid cube mesh). NVLink bridges between PCIe cards pair two cards only, so a box of
-    them is taken as PCIe unless the source says NVLink. GeForce cards since Turing have no peer-to-peer over PCIe.
+    them is taken as PCIe unless the source says NVLink. The PCIe of a board is its link to the host, not between GPUs.
+    GeForce cards since Turing have no peer-to-peer over PCIe.
     """
     pcie = _PCIE_GBPS.get(int(gpu.pcie_gen or 4), 31.5)
     nvlink = (gpu.nvlink_gbps or 0.0) / 2.0
@@ -135,7 +136,7 @@ def link_of(gpu: Gpu, links: Links = Links()) -> tuple[float, LinkKind]:
         for tag in ("SXM", "GH200", "GB200", "GB300", "B300", "MI2", "MI3", "H800", "A800", "TPU", "Trainium")
     )
     kind = links.link_kind
-    if kind is None:
+    if kind is None or (board and kind == LinkKind.PCIE):
         if board:
             kind = LinkKind.NVLINK if gpu.name.startswith(("V100-SXM2", "P100", "MI2")) else LinkKind.NVSWITCH
         else:

@@ -54,7 +54,11 @@ class Work:
 
     # Memory traffic outside the matrix work, forward, per sample
     elementwise_values: Count = 0.0
+    score_values_moved: Count = 0.0  # beside them: passes over the attention scores, which fused attention spares
     adapter_values: Count = 0.0  # inputs and outputs of the matrices that have adapters (LoRA)
+
+    # Traffic between GPUs that grows with the samples
+    exchanged_values: Count = 0.0  # looked up in tables that the GPUs share out: sent on, their gradients sent back
 
     # Host
     kernels: Count = 0.0  # kernel launches of one forward pass, whatever the batch

@@ -127,7 +127,10 @@ def run(task: Task) -> Inventory:
             model, task.inputs, name=task.name, described=task.described, source=source, separate=task.separate
         )
     counted = replace(
-        counted, kernels=counted.kernels + task.steps, backward_kernels=counted.backward_kernels + 2.0 * task.steps
+        counted,
+        kernels=counted.kernels + task.steps,
+        backward_kernels=counted.backward_kernels + 2.0 * task.steps,
+        exchanged_values=task.exchanged,
     )
     if task.samples == 1.0:
         return counted

@@ -169,10 +169,11 @@ def import_profiled(folder: Path, mends: Mends) -> None:
     for kind, path in [("profiled", "measurements"), ("size-only", "runs")]:
         for file in sorted((folder / path).glob("*.csv")):
             for row in read(file):
+                name = mends.model_of(path, row)
                 try:
-                    models.resolve_model(split(mends.model_of(path, row))[1])
+                    models.resolve_model(split(name)[1])
                 except EstimatorError:
-                    found[row["model"]].append(row | {"kind": kind, "throughput": row.get("throughput", "")})
+                    found[name].append(row | {"kind": kind, "throughput": row.get("throughput", "")})
     for alias in read(DATA / "model_aliases.csv"):
         for name in [name for name in found if names.fold(name) == names.fold(alias["alias"])]:
             if alias["model"] in found and name != alias["model"]:

@@ -54,6 +54,7 @@ class Inventory:
     largest_values: float  # the largest single stored tensor
     kernels: float  # forward
     backward_kernels: float
+    exchanged_values: float = 0.0  # looked up in tables that the GPUs of a job share out (recommendation)
     source: str = ""  # packages and versions that defined and counted the model
 
     @property

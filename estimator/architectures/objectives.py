@@ -58,6 +58,7 @@ def under(work: Work, objective: Objective, *, pixels: float = 1.0) -> Work:
         attention_flops=_plain(np.asarray(work.attention_flops, float) * forward),
         backward_ratio=_plain(ratio / np.maximum(dense + decoder, 1.0)),
         elementwise_values=_plain(np.asarray(work.elementwise_values, float) * traffic),
+        score_values_moved=_plain(np.asarray(work.score_values_moved, float) * traffic),
         kernels=_plain(np.asarray(work.kernels, float) * passes),
         decode_ms=_plain(np.asarray(work.decode_ms, float) * augmented),
         **{name: _plain(value) for name, value in stored.items()},

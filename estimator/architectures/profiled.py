@@ -40,7 +40,7 @@ SIGMA = {
     "drawn": (0.30, 0.50, 0.60, 0.25, 0.80),
     "shape": (0.12, 0.20, 0.30, 0.15, 0.40),
     "gmacs": (0.25, 0.40, 0.40, 0.20, 0.50),
-    "size": (2.00, 0.70, 0.60, 0.25, 0.80),
+    "size": (2.00, 0.70, 2.00, 0.25, 0.80),
 }
 """Standard deviation of the log factors by what the base work rests on: counted operators, counted operators of a
 network of the published shape (whose programs differ in heads, losses and lengths of samples), a closed form of the
@@ -50,6 +50,15 @@ HALF = 1.2
 """Device time at 16 bit over the counts of a network written down from its published shape.
 
 Losses, casts and norms that autocast leaves in fp32 (median of the factors of 22 such networks 1.15, mean 1.2)."""
+
+SENTENCE = 27.0
+"""Tokens a side of a sentence pair (WMT, as for GNMT in units.csv), where samples are sentences and batches tokens.
+
+A stated length is where longer sentences are cut off, 50 to 80."""
+
+HOST_BOUND = 12.0
+"""Kernels over the guess from which the search for a model's work starts a second time: a step that the host paces
+shows nothing of its device work, and nothing leads there from a step that the device paces."""
 
 REUSE = 250.0
 """Positions that meet a parameter in a sample, where nobody says (ResNet-50: 160, SSD300: 2,000, GNMT: 25)."""
@@ -83,7 +92,9 @@ def rough(facts: ModelFacts, *, seq_len: float | None = None, image_size: float 
     counted = facts.unit not in ("", "samples/s", "s/step", "ms/step")
     units = (seq_len or facts.units_per_sample or 1.0) if counted else 1.0
     if inventory := find(facts.name, image_size, seq_len):
-        counts = of_inventory(inventory, image_size=image_size, length=seq_len)
+        pair = min(seq_len, SENTENCE) if seq_len and counted and facts.units_per_sample == 1.0 else 1.0
+        counts = of_inventory(inventory, image_size=image_size, length=seq_len, times=pair)
+        units = pair if pair > 1.0 else units
         return replace(counts, tokens=units, half_factor=HALF)
     params = facts.params_m * 1e6 if facts.params_m else PARAMS
     pixels = (image_size / facts.image_size) ** 2 if image_size and facts.image_size else 1.0
@@ -153,6 +164,7 @@ def apply(base: Work, factors: Array) -> Work:
         attention_flops=base.attention_flops * flops,
         grouped_flops=base.grouped_flops * flops,
         elementwise_values=base.elementwise_values * flops * ratio,
+        score_values_moved=base.score_values_moved * flops * ratio,
         kernels=base.kernels * kernels,
         half_factor=base.half_factor * half,
         wire_ratio=base.wire_ratio * wire,
@@ -176,14 +188,13 @@ def infer(
     `measured`: seconds, shape (n,); `weights`: shape (n,), 1 = one independent group; `sigma`: (models, 5), standard
     deviation of the log factors around 1. A model without rows keeps its factors at 1.
 
+    Without `start` a second search begins where the host paces every step, and each model keeps the better end.
+
     Maximum a posteriori, all models at once: damped Gauss-Newton on sum w rho(log t - log measured) / NOISE^2 +
     sum (log factor / sigma)^2 with rho = soft-L1, derivatives by differences, steps refused per model.
     """
-    models = len(sigma)
-    axes = sigma.shape[1]
-    logs = np.zeros((models, axes)) if start is None else np.log(start)
+    models, axes = sigma.shape
     target = np.log(measured)
-    damping = np.full(models, 1e-3)
 
     def residuals(at: Array) -> Array:
         return np.asarray(np.log(seconds_of(apply(base, np.exp(at)[codes]))) - target, float)
@@ -193,28 +204,39 @@ def infer(
         prior: Array = ((at / sigma) ** 2).sum(axis=1)
         return np.bincount(codes, weights * robust, models) / NOISE**2 + prior
 
-    r = residuals(logs)
-    best = loss(logs, r)
-    for _ in range(rounds):
-        slopes = [(residuals(logs + 1e-4 * np.eye(axes)[axis]) - r) / 1e-4 for axis in range(axes)]
-        w = weights / np.sqrt(1.0 + (r / ROBUST) ** 2) / NOISE**2
-        hessian = np.empty((models, axes, axes))
-        gradient = np.empty((models, axes))
-        for a in range(axes):
-            gradient[:, a] = np.bincount(codes, w * slopes[a] * r, models) + logs[:, a] / sigma[:, a] ** 2
-            for b in range(axes):
-                hessian[:, a, b] = np.bincount(codes, w * slopes[a] * slopes[b], models)
-        diagonal = np.arange(axes)
-        hessian[:, diagonal, diagonal] += (1.0 + damping[:, None]) / sigma**2 + damping[:, None]
-        step = -np.linalg.solve(hessian, gradient[..., None])[..., 0]
-        trial = logs + np.clip(step, -1.0, 1.0)
-        trial_r = residuals(trial)
-        value = loss(trial, trial_r)
-        better = value <= best
-        logs = np.where(better[:, None], trial, logs)
-        best = np.where(better, value, best)
-        r = np.where(better[codes], trial_r, r)
-        damping = np.clip(np.where(better, damping / 3.0, damping * 10.0), 1e-6, 1e6)
+    def search(logs: Array) -> tuple[Array, Array]:
+        damping = np.full(models, 1e-3)
+        r = residuals(logs)
+        best = loss(logs, r)
+        for _ in range(rounds):
+            slopes = [(residuals(logs + 1e-4 * np.eye(axes)[axis]) - r) / 1e-4 for axis in range(axes)]
+            w = weights / np.sqrt(1.0 + (r / ROBUST) ** 2) / NOISE**2
+            hessian = np.empty((models, axes, axes))
+            gradient = np.empty((models, axes))
+            for a in range(axes):
+                gradient[:, a] = np.bincount(codes, w * slopes[a] * r, models) + logs[:, a] / sigma[:, a] ** 2
+                for b in range(axes):
+                    hessian[:, a, b] = np.bincount(codes, w * slopes[a] * slopes[b], models)
+            diagonal = np.arange(axes)
+            hessian[:, diagonal, diagonal] += (1.0 + damping[:, None]) / sigma**2 + damping[:, None]
+            step = -np.linalg.solve(hessian, gradient[..., None])[..., 0]
+            trial = logs + np.clip(step, -1.0, 1.0)
+            trial_r = residuals(trial)
+            value = loss(trial, trial_r)
+            better = value <= best
+            logs = np.where(better[:, None], trial, logs)
+            best = np.where(better, value, best)
+            r = np.where(better[codes], trial_r, r)
+            damping = np.clip(np.where(better, damping / 3.0, damping * 10.0), 1e-6, 1e6)
+        return logs, best
+
+    if start is not None:
+        return np.exp(search(np.log(start))[0])
+    logs, best = search(np.zeros((models, axes)))
+    paced = np.zeros((models, axes))
+    paced[:, AXES.index("kernels")] = np.log(HOST_BOUND)
+    other, reached = search(paced)
+    logs = np.where((reached < best)[:, None], other, logs)
     return np.exp(logs)
 
 

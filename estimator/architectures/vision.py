@@ -109,15 +109,18 @@ def of_inventory(
     image_size: float | None = None,
     length: float | None = None,
     channels_last: bool = False,
+    times: float = 1.0,
 ) -> Work:
     """Work of one sample of a counted model, brought to another image size or, in proportion, to another length.
 
+    `times`: samples of the counted kind in what counts as one (tokens in a sentence).
     Traffic is everything outside the matrices plus what matrix work reads and writes, `REREAD` times.
     `elementwise_values` is a third of forward plus backward, because the step model charges backward twice the
     forward. Grouped convolutions of some widths have no fast channels-last kernels (`slow_grouped_flops`).
     """
     scale = (image_size / counted.image_size) ** 2 if image_size and counted.image_size else 1.0
     scale = length / counted.length if length and counted.length else scale
+    scale *= times
     attends = scale**2 if fold(counted.model).startswith(GLOBAL_ATTENTION) else scale
     forward = counted.forward_flops
     ratio = counted.backward_flops / forward if forward > 0 else 2.0
@@ -141,7 +144,9 @@ def of_inventory(
         matmul_flops=dense * scale + counted.attention_flops * attends,
         grouped_flops=(slow + counted.depthwise_flops) * scale,
         backward_ratio=ratio,
-        elementwise_values=((around - scores + operands) * scale + scores * attends) / 3.0,
+        elementwise_values=(around - scores + operands) * scale / 3.0,
+        score_values_moved=scores * attends / 3.0,
+        exchanged_values=counted.exchanged_values * scale,
         kernels=counted.kernels,
         input_bytes=JPEG_BYTES if photograph else 0.0,
         decode_ms=DECODE_MS if photograph else 0.0,

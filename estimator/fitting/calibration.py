@@ -67,8 +67,9 @@ PRIORS: dict[str, Constants] = {
     "language": Constants(),
     "classic": Constants(
         matmul=0.62, single=1.4, tf32=1.15, grouped=0.06, traffic=1.0, fused=0.7, vendor=1.0, launch_us=4.0,
-        step_ms=4.0, plain=1.0, link=0.5, pcie=0.35, staged=0.17, nic=0.7, overlap=1.9, tuned=1.45, width=0.0, fill=0.0,
+        step_ms=1.0, plain=1.0, link=0.5, pcie=0.35, staged=0.17, nic=0.7, overlap=1.9, tuned=1.45, width=0.0, fill=0.0,
         split=0.0, sync=0.025, cache=0.2, feed=0.15, power=0.5, contend=1.0,
+        graphs=0.4, wire=0.5,
     ),
 }  # fmt: skip
 """Where the fit of each family starts and what it is drawn to."""

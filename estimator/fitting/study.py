@@ -177,7 +177,7 @@ def train(data: Bench, index: Index, *, start: Trained | None = None) -> Trained
     on = {code: set(data.names("gpu")[index][codes == code].tolist()) for code in np.unique(codes)}
     few = np.array([len(on.get(code, ())) < 2 for code in range(len(bases))])
     sigma[few & ~guessed] = 1e-3  # one GPU type tells a model's work from its card's habits no better
-    factors = start.factors if start and start.factors is not None else np.ones(sigma.shape)
+    factors = start.factors if start else None
     constants = warm or prior
     groups = np.unique(data.groups[index], return_inverse=True)[1]
     counts = np.bincount(groups)[groups]
@@ -187,7 +187,7 @@ def train(data: Bench, index: Index, *, start: Trained | None = None) -> Trained
     share = np.where(one_card, ONE_CARD, 1.0) * np.where(tuned, TUNED, 1.0)
     fitted_on = replace(part, weights=part.weights * share)
 
-    def inferred(constants: Constants, factors: Floats, rounds: int) -> Floats:
+    def inferred(constants: Constants, factors: Floats | None, rounds: int) -> Floats:
         def seconds(work: Work) -> Floats:
             return step_time(work, part.hardware, part.layout, execution=part.execution, constants=constants).total
 

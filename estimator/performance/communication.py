@@ -24,6 +24,11 @@ STAGED_EFA = 0.2
 """EFA without GPUDirect, on cards without NVLink: about 3 GB/s a node between g6e instances (aws-ofi-nccl #547)."""
 
 
+TABLES = 0.7
+"""Rate of exchanges of all with all over NVLink's datasheet rate: large messages at once, where gradients come in
+buckets while the network is computed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Traffic:
     """Seconds a step on the wire; arrays of shape (n,)."""
@@ -42,7 +47,15 @@ def rates(hardware: Hardware, c: Constants) -> tuple[Seconds, Seconds]:
     return np.asarray(hardware.link_gbps * share * 1e9), np.asarray(network * reached * c.nic * 1e9)
 
 
-def traffic(work: Work, hardware: Hardware, layout: Layout, stored_bytes: float | Seconds, c: Constants) -> Traffic:
+def traffic(
+    work: Work,
+    hardware: Hardware,
+    layout: Layout,
+    stored_bytes: float | Seconds,
+    c: Constants,
+    *,
+    tuned: float | Seconds = 0.0,
+) -> Traffic:
     """Bytes over links, seconds a step; `stored_bytes` of a weight, less than its values take for a 4-bit base.
 
     Tensor parallel: 2 all-reduces a layer forward, 2 backward, 2 more when recomputed; ring factor 2 (t-1)/t.
@@ -54,10 +67,12 @@ def traffic(work: Work, hardware: Hardware, layout: Layout, stored_bytes: float 
     over the network, replicas of a stage inside the node first.
     Context parallel: keys and values go round the ring, forward and twice backward.
     A ring over nodes crosses each node's network once, which the GPUs of the node that are in it share.
-    Data parallel: gradients once a step (ring all-reduce, 2 (d-1)/d x 4 bytes); FSDP: weights gathered forward and
-    backward of every micro-batch and gradients scattered. Inside a node collectives run on the multiprocessors and the
-    memory that compute uses: the share `contend` of their time adds to it; network cards move what crosses nodes by
-    themselves.
+    Data parallel: gradients once a step (ring all-reduce, 2 (d-1)/d x 4 bytes, `wire` of them where `tuned` is 1, as
+    vendors exchange 16 bit); FSDP: weights gathered forward and backward of every micro-batch and gradients scattered.
+    Inside a node collectives run on the multiprocessors and the memory that compute uses: the share `contend` of their
+    time adds to it; network cards move what crosses nodes by themselves.
+    Tables that the GPUs share out (recommendation): every looked-up value is sent to the GPU of its sample in 16 bit,
+    its gradient back, and compute waits for both.
     """
     link, nic = rates(hardware, c)
     domain = np.where(np.asarray(hardware.domain_gpus) > 0, hardware.domain_gpus, hardware.gpus_per_node)
@@ -95,7 +110,7 @@ def traffic(work: Work, hardware: Hardware, layout: Layout, stored_bytes: float 
     ring = d * cp
     here = np.clip(domain / t, 1.0, ring)  # ranks of one data-parallel group on one node or rack
     away = ring > here
-    grads = (dense + routed) * work.wire_ratio * 4.0 * 2.0 * (ring - 1.0) / ring
+    grads = (dense + routed) * work.wire_ratio * 4.0 * np.where(tuned, c.wire, 1.0) * 2.0 * (ring - 1.0) / ring
     reduce = grads * (1.0 / link + np.where(away, 1.0 / (nic * here), 0.0)) + latency
     units = work.gathered_units / p
     frozen = (work.params - work.expert_params * (1.0 - 1.0 / e)) / cut * stored_bytes
@@ -104,4 +119,9 @@ def traffic(work: Work, hardware: Hardware, layout: Layout, stored_bytes: float 
     full = np.asarray(layout.sharding) == Sharding.ZERO3
     data = np.where(ring > 1, np.where(full, sharded, reduce), 0.0)
     beside = c.contend * np.where(ring > 1, np.where(full, gathered, grads), 0.0) / link
-    return Traffic(c.tensor * tensor + c.exchange * expert + c.send * sent + beside, data - beside + context)
+    direct = np.where(np.asarray(hardware.link_kind) >= LinkKind.NVLINK, TABLES * 1e9 * hardware.link_gbps, link)
+    near = (here - 1.0) / np.maximum(ring - 1.0, 1.0)  # share of the other ranks that the in-node link reaches
+    tables = 4.0 * layout.micro_batch * micros * work.exchanged_values * (ring - 1.0) / ring
+    tables = tables * (near / direct + (1.0 - near) / nic)
+    blocking = c.tensor * tensor + c.exchange * expert + c.send * sent + beside + tables
+    return Traffic(np.asarray(blocking), data - beside + context)

@@ -56,6 +56,7 @@ class Constants:
     dequantise: Value = 2.5  # bytes that unpacking moves a frozen 4-bit weight and pass: 0.52 read, 2 written
     branches: Value = 1.5  # ... and clocks of a multiprocessor that it takes in kernels that branch by value
     adapter: Value = 3.0  # values that adapters move a value into or out of an adapted matrix, beside the matrix itself
+    graphs: Value = 1.0  # host time under software tuned by vendors (CUDA graphs) over that of other software
     launch_us: Value = 40.0  # host time a kernel
     step_ms: Value = 14.0  # host time an optimizer step
     hooks_us: Value = 1000.0  # host time a layer and pass of gathering its sharded weights, where nothing is fused
@@ -64,6 +65,7 @@ class Constants:
     link: Value = 0.95  # NVLink rate over datasheet
     pcie: Value = 0.35  # PCIe rate over datasheet
     staged: Value = 0.16  # the same where every byte passes host memory (GeForce)
+    wire: Value = 1.0  # gradient bytes under software tuned by vendors over 4 a parameter
     nic: Value = 0.95  # network rate over line rate, InfiniBand
     overlap: Value = 3.0  # norm that joins busy time and gradient traffic: 1 no overlap, infinity all hidden
     contend: Value = 0.0  # share of gradient and weight traffic inside a node that adds to compute

@@ -18,6 +18,12 @@ Seconds = NDArray[np.float64]
 FORMATS = ("half", "fp8", "fp4", "tf32", "fp32")
 """Matrix formats with an efficiency of their own; fp64 counts as fp32."""
 
+LINEAR = 0.95
+"""Highest share of the datasheet rate that transformers' matrices reach; only convolutions pass it (Winograd)."""
+
+FUSED_SCORES = 0.1
+"""Passes over the attention scores that software tuned by vendors leaves (fused attention keeps them on the chip)."""
+
 QUANTISED_BYTES = 0.516
 """Bytes a 4-bit weight: half a byte, and a scale of 8 bits for 64 weights (Dettmers et al., arXiv:2305.14314)."""
 
@@ -142,7 +148,9 @@ def device_time(work: Work, hardware: Hardware, layout: Layout, run: Execution, 
     width = np.maximum(hidden, 64.0)
     thin = (c.width + c.split * (np.sqrt(layout.tensor) - 1.0) * speed) / width
     narrow = np.where(hidden > 0, thin + c.fill * speed * speed / tokens, 0.0)  # transformers only
-    slow = (1.0 + narrow) / (peak * 1e12 * c.matmul * scale * np.where(run.library, c.vendor, 1.0))
+    reached = peak * c.matmul * scale
+    reached = np.where(hidden > 0, np.minimum(reached, LINEAR * hardware.matmul_tflops), reached)
+    slow = (1.0 + narrow) / (reached * 1e12 * np.where(run.library, c.vendor, 1.0))
     inner = work.expert_params / np.maximum(3.0 * work.layers * work.experts * width, 1.0)  # width of one expert
     routed = (1.0 + c.expert_width * speed / np.maximum(inner, 64.0)) / c.expert
     surplus = _surplus(work, layout) * c.uneven
@@ -159,7 +167,8 @@ def device_time(work: Work, hardware: Hardware, layout: Layout, run: Execution, 
 
     bandwidth = hardware.memory_gbps * 1e9 * c.memory
     beside = c.adapter * run.plain * (1.0 - run.fused_adapters) * work.adapter_values
-    values = samples / cut * other * (work.elementwise_values * (1.0 + surplus) + beside)
+    scored = work.score_values_moved * np.where(run.tuned, FUSED_SCORES, 1.0)
+    values = samples / cut * other * (work.elementwise_values * (1.0 + surplus) + scored + beside)
     weights = (work.params - work.expert_params * (1.0 - 1.0 / layout.expert)) / cut
     loose = np.where(run.fused, c.traffic * c.fused, c.traffic)
     passed = micros * weights * matrix
@@ -178,8 +187,9 @@ def device_time(work: Work, hardware: Hardware, layout: Layout, run: Execution, 
     host = micros * loops / layout.pipeline * (matrix * c.launch_us * 1e-6) * np.where(run.plain, c.plain, 1.0)
     gathers = (np.asarray(layout.sharding) == Sharding.ZERO3) & (np.asarray(layout.data) > 1.0)
     waits = gathers * (1.0 - run.fused) * micros * work.gathered_units / layout.pipeline * matrix
-    host = host + waits * c.hooks_us * 1e-6
-    return DeviceTime(matmul, memory, optimizer, host, c.step_ms * 1e-3)
+    replayed = np.where(run.tuned, c.graphs, 1.0)
+    host = (host + waits * c.hooks_us * 1e-6) * replayed
+    return DeviceTime(matmul, memory, optimizer, host, c.step_ms * 1e-3 * replayed)
 
 
 def _late_head(work: Work, hardware: Hardware, run: Execution, rate: float | Seconds) -> Seconds:

@@ -58,7 +58,7 @@ def step_time(
     run = execution if execution is not None else Execution()
     c = constants if constants is not None else fitted()
     device = device_time(work, hardware, layout, run, c)
-    wire = traffic(work, hardware, layout, stored_bytes(work, run), c)
+    wire = traffic(work, hardware, layout, stored_bytes(work, run), c, tuned=run.tuned)
     micro = device.matmul + device.memory  # of all micro-batches
     gpu = micro + device.optimizer
     straggle = 1.0 + c.sync * np.log2(np.maximum(hardware.gpus, 1.0))

@@ -114,7 +114,7 @@ def request_of(inventory: Inventory) -> dict[str, object]:
     work = of_inventory(inventory)
     kept = float(work.stored_values) + float(work.score_values)
     grouped = float(work.grouped_flops) * (1.0 + float(work.backward_ratio))
-    moved = 3.0 * BYTES_PER_VALUE * float(work.elementwise_values)
+    moved = 3.0 * BYTES_PER_VALUE * (float(work.elementwise_values) + float(work.score_values_moved))
     depthwise = {"grouped_flops_per_sample": float(f"{grouped:.6g}")} if grouped else {}
     return {
         "params_m": round(inventory.params / 1e6, 6),

@@ -51,6 +51,12 @@ UNPADDED = 0.5
 
 Up to half of the positions are padding at 512 (Krell et al., arXiv:2107.02027); MLPerf submissions leave them out."""
 
+ROOM = 0.8
+"""Share of the memory that stored values take where a stated global batch is cut into micro-batches."""
+
+SENTENCES = 5120.0
+"""Tokens a micro-batch of translation where nothing is said (DeepLearningExamples' Transformer: 2,560 to 10,240)."""
+
 HIDES_GRADIENTS = 16_384.0
 """Tokens a data-parallel replica and step from which computing them takes as long as exchanging gradients.
 
@@ -352,18 +358,34 @@ def _cuts(row: Row) -> bool:
     return _megatron(row) and (stated or link_of(row.gpu, row.links)[1] != LinkKind.PCIE_NO_P2P)
 
 
+def fitting(row: Row, work: Work) -> float:
+    """Samples whose stored values (16 bit) take `ROOM` of the GPU's memory."""
+    capacity = (row.gpu.usable_gib or row.gpu.memory_gib or 80.0) * 2.0**30
+    return ROOM * capacity / max(2.0 * float(work.stored_values), 1.0)
+
+
 def _batch(row: Row, work: Work, data: float, pipeline: float) -> tuple[float, float]:
     """(micro-batch, accumulation): both stated as they are; global alone in micro-batches of up to 4,096 tokens
-    (undivided on TPUs and in JAX, which do not accumulate); micro alone once (8 times a stage where pipelined);
-    neither: 4,096 tokens, or 32 samples of anything else; a language model whose gradients are exchanged takes as many
+    (undivided on TPUs and in JAX, which do not accumulate, and in vendors' tuned BERT), of as many samples of anything
+    else as fit; micro alone once (8 times a stage where pipelined); neither: 4,096 tokens, 5,120 of sentences that are
+    translated, or 32 samples of anything else; a language model whose gradients are exchanged takes as many
     of them as hide the exchange.
     """
     micro, total = row.micro_batch, row.global_batch
-    usual = max(1.0, round(4096.0 / float(work.tokens))) if row.language else 32.0
+    if row.language:
+        usual = max(1.0, round(4096.0 / float(work.tokens)))
+    elif row.model.unit == "tokens/s":
+        usual = max(1.0, round(SENTENCES / float(work.tokens)))
+    else:
+        usual = 32.0
     if math.isnan(micro):
         share = total / data if not math.isnan(total) else math.inf
         whole = row.gpu.kind == "tpu" or "maxtext" in row.framework
-        micro = share if share < 1.0 or (whole and math.isfinite(share)) else min(usual, share)
+        if not row.language and math.isfinite(share):
+            micro = share / max(1.0, math.ceil(share / max(fitting(row, work), 1.0)))
+        else:
+            whole = whole or (row.tuned and family_of(row) == "classic")
+            micro = share if share < 1.0 or (whole and math.isfinite(share)) else min(usual, share)
     if math.isnan(total):
         if pipeline > 1.0:
             return micro, 8.0 * pipeline

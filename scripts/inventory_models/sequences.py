@@ -245,5 +245,5 @@ def tasks() -> Iterator[Task]:
     tables = ((13,), (26, 128))
     dlrm = "mlcommons/training recommendation_v2 and facebookresearch/dlrm; tables left out"
     for name in ("dlrm", "dlrm-small", "dlrm-large"):
-        yield task(name, "1 row of Criteo", lambda: DLRM(False), floats(*tables), dlrm)
-    yield task("dlrm-dcnv2", "1 row of Criteo", lambda: DLRM(True), floats(*tables), dlrm)
+        yield task(name, "1 row of Criteo", lambda: DLRM(False), floats(*tables), dlrm, exchanged=26 * 128)
+    yield task("dlrm-dcnv2", "1 row of Criteo", lambda: DLRM(True), floats(*tables), dlrm, exchanged=26 * 128)

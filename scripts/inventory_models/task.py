@@ -23,6 +23,7 @@ class Task:
     samples: float = 1.0  # samples of the measurements in one counted input (a sentence pair of 64 tokens is 64)
     separate: bool = False  # count two batch sizes, so that what does not grow with the batch stays out of a sample
     steps: float = 0.0  # kernels of a forward pass that are launched one time step after another by fused LSTM layers
+    exchanged: float = 0.0  # values a sample looked up in tables that the GPUs of a job share out
     definition: str = ""  # where the shape is published, for networks written down here
 
 

@@ -40,6 +40,8 @@ def test_boards_sit_on_nvlink_and_geforce_cards_copy_through_the_host():
     assert link_of(gpu("V100-SXM2-16GB"))[1] == LinkKind.NVLINK
     assert link_of(gpu("RTX-4090"))[1] == LinkKind.PCIE_NO_P2P
     assert link_of(gpu("RTX-A6000"))[1] == LinkKind.PCIE
+    host = parse_links("pcie")  # of a board: its link to the host
+    assert link_of(gpu("A100-SXM4-40GB"), host) == link_of(gpu("A100-SXM4-40GB"))
 
 
 def test_a_stated_network_wins_over_the_usual_one_and_is_shared_by_the_gpus_of_a_node():

@@ -182,3 +182,27 @@ def test_whisper_is_counted_on_a_window_of_thirty_seconds():
         assert work.params == pytest.approx(params_m * 1e6, rel=0.01)
         assert 0.6 < float(work.matmul_flops) / (2.0 * 1500 * params_m * 1e6 * 0.5) < 1.6
     assert resolve_model("whisper").model.name == "whisper-small"
+
+
+def test_a_step_that_the_host_paces_is_told_from_one_that_the_device_paces():
+    """Batches of 1 to 64 that take as long on a GPU of four times the rate: only launches explain them."""
+    batch, rates = np.tile([1.0, 8.0, 64.0], 2), np.repeat([50e12, 200e12], 3)
+
+    def seconds(work):
+        device = batch * 3 * work.matmul_flops / rates
+        return (device**4 + (3 * work.kernels * 5e-6) ** 4) ** 0.25
+
+    base = Work(params=1.0, active_params=1.0, matmul_flops=np.full(6, 1e10), kernels=np.full(6, 150.0))
+    measured = seconds(replace(base, matmul_flops=np.full(6, 1e9), kernels=np.full(6, 4500.0)))
+    sigma = np.array([profiled.SIGMA["size"]])
+    found = profiled.infer(base, np.zeros(6, int), seconds, measured, np.ones(6), sigma)
+    assert np.abs(np.log(seconds(profiled.apply(base, found[np.zeros(6, int)])) / measured)).max() < 0.1
+
+
+def test_a_sentence_is_as_many_tokens_as_sentences_have_however_long_they_may_be():
+    facts = resolve_model("transformer-big").model
+    token, short, cut = (profiled.rough(facts, seq_len=length) for length in (None, 10.0, 64.0))
+    assert token.tokens == 1.0
+    assert short.matmul_flops == pytest.approx(10.0 * token.matmul_flops)
+    assert cut.matmul_flops == pytest.approx(profiled.SENTENCE * token.matmul_flops)
+    assert cut.tokens == profiled.SENTENCE

@@ -306,3 +306,32 @@ def test_kernels_of_vendors_libraries_are_faster_than_compiled_ones():
         for flag in (0.0, 1.0)
     )
     assert np.all(vendor.compute < compiled.compute)
+
+
+def test_tables_that_gpus_share_out_are_waited_for_and_nvlink_carries_them_faster_than_pcie():
+    made = work(resolve_model("gpt2-124m").model, seq_len=128)
+    shared, layout = replace(made, exchanged_values=26 * 128.0), Layout(micro_batch=64.0, data=8.0)
+
+    def waited(name):
+        there = machine(name)
+        return float((step_time(shared, there, layout).total - step_time(made, there, layout).total)[0])
+
+    assert 0.0 < waited("A100-SXM4-80GB") < 0.2 * waited("A100-PCIE-80GB")
+
+
+def test_tuned_software_spares_passes_over_attention_scores_half_the_gradient_bytes_and_most_launches():
+    made = replace(work(resolve_model("gpt2-124m").model, seq_len=512), score_values_moved=1e9)
+    layout, c = Layout(micro_batch=8.0, data=8.0), Constants(tuned=1.0, wire=0.5, graphs=0.4)
+    plain, tuned = (step_time(made, machine(), layout, execution=Execution(tuned=on), constants=c) for on in (0.0, 1.0))
+    assert tuned.memory[0] < 0.5 * plain.memory[0]
+    hidden = step_time(made, machine(), layout, execution=Execution(tuned=1.0), constants=replace(c, wire=1.0))
+    assert tuned.communication[0] < hidden.communication[0]
+
+
+def test_no_transformer_runs_its_matrices_faster_than_the_datasheet():
+    made, layout = work(resolve_model("bert-large").model, seq_len=512), Layout(micro_batch=16.0)
+    boosted = Constants(matmul=1.0, single=2.0, width=0.0, fill=0.0)
+    there, run = machine("V100-SXM2-16GB", form="fp32"), execution_of(precision="fp32", attention="flash")
+    flops = 16.0 * 3.0 * made.matmul_flops
+    step = step_time(made, there, layout, execution=run, constants=boosted)
+    assert flops / step.compute[0] <= 0.95e12 * there.matmul_tflops[0]
