@@ -160,8 +160,11 @@ def import_vision(folder: Path) -> None:
 
 
 def import_profiled(folder: Path, mends: Mends) -> None:
-    """Models that only measurements (kind `profiled`) or only runs with a size (`size-only`) name."""
-    write(DATA / "models" / "profiled.csv", PROFILED_COLUMNS, [])
+    """Models that only measurements (kind `profiled`) or only runs with a size (`size-only`) name; what has a source of
+    its own in the file stays."""
+    target = DATA / "models" / "profiled.csv"
+    known = [row for row in read(target) if not row["source"].startswith("named in ")]
+    write(target, PROFILED_COLUMNS, known)
     from benchmarks_db import models
 
     units = {row["name"]: row for row in read(DATA / "models" / "units.csv")}
@@ -197,7 +200,7 @@ def import_profiled(folder: Path, mends: Mends) -> None:
                 "source": f"named in {'measurements' if measured else 'runs'} only: " + seen[0]["source"],
             }
         )
-    write(DATA / "models" / "profiled.csv", PROFILED_COLUMNS, rows)
+    write(target, PROFILED_COLUMNS, sorted(known + rows, key=lambda row: row["name"]))
 
 
 def canonical_gpu(text: str) -> str:
