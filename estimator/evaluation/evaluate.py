@@ -273,8 +273,9 @@ def own_measurement(data: Bench, features: Features, final: Floats) -> tuple[flo
     after: list[float] = []
     before: list[float] = []
     weights: list[float] = []
-    for name in np.unique(data.groups):
-        members = np.flatnonzero((data.groups == name) & np.isfinite(final))
+    groups = data.groups
+    for name in np.unique(groups):
+        members = np.flatnonzero((groups == name) & np.isfinite(final))
         if len(members) < 2:
             continue
         anchor = members[len(members) // 2]

@@ -174,7 +174,8 @@ def train(data: Bench, index: Index, *, start: Trained | None = None) -> Trained
     guessed = np.isin(bases, GUESSED)
     sigma = np.array([profiled.SIGMA[basis] for basis in bases], float)
     codes = data.model_codes[index]
-    on = {code: set(data.names("gpu")[index][codes == code].tolist()) for code in np.unique(codes)}
+    gpus = data.names("gpu")[index]
+    on = {code: set(gpus[codes == code].tolist()) for code in np.unique(codes)}
     few = np.array([len(on.get(code, ())) < 2 for code in range(len(bases))])
     sigma[few & ~guessed] = 1e-3  # one GPU type tells a model's work from its card's habits no better
     factors = start.factors if start else None
@@ -282,8 +283,9 @@ def left_out(data: Bench, split: str, *, whole: Trained | None = None, refit: bo
             physics[lost] = final[lost] = np.nan
     if split == "group":
         # only rows whose group has another configuration left say anything of this kind
-        for name in np.unique(data.groups):
-            members = np.flatnonzero(data.groups == name)
+        groups = data.groups
+        for name in np.unique(groups):
+            members = np.flatnonzero(groups == name)
             if len(np.unique(fold[members])) < 2:
                 physics[members] = final[members] = np.nan
     return physics, final
