@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -202,8 +201,10 @@ def fit(
     runs: Annotated[bool, typer.Option("--runs", help="Whole runs alone: their factors and intervals.")] = False,
 ) -> None:
     """Fit the performance model on the measurements; needs the extra `fit` (scipy) and some minutes."""
-    _one_thread()
     from estimator.cli.errors import note
+    from estimator.threads import one_thread
+
+    one_thread()  # how many share a sum changes its last digits, and the fit is the same bit for bit everywhere
     from estimator.evaluation.whole_runs import write_kinds
 
     if runs:
@@ -245,7 +246,9 @@ def evaluate(
         from benchmarks_db.errors import WorkloadError
 
         raise WorkloadError("give one of --runs, --memory and --plots", field="evaluate")
-    _one_thread()
+    from estimator.threads import one_thread
+
+    one_thread()
     if runs:
         _evaluate_runs(format, output)
         return
@@ -302,13 +305,6 @@ def _errors(row: Mapping[str, Any], which: str) -> str:
 
 def _interval(row: Mapping[str, Any], which: str) -> str:
     return f"{figure(row[f'{which}interval_holds_percent'])}%, {row[f'{which}interval_factor']:.2f}"
-
-
-def _one_thread() -> None:
-    """Linear algebra on one thread, unless told otherwise: how many share a sum changes its last digits, and the fit is
-    to be the same bit for bit on every machine. Two cores would gain nothing."""
-    for library in ("OMP", "OPENBLAS", "MKL"):
-        os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
 
 def _need_scipy() -> None:

@@ -6,12 +6,12 @@ import codecs
 import csv
 import io
 import re
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks_db.errors import WorkloadError
+from estimator.request.files import stdin_bytes
 
 DELIMITERS = (",", ";", "\t", "|")
 EXCEL = re.compile(r"\s*\"?sep=(.)\"?\s*", re.IGNORECASE)  # its own first line, which names the separator
@@ -116,7 +116,7 @@ def _decimal_commas(table: list[list[str]]) -> bool:
 def _content(path: Path) -> tuple[bytes, str]:
     """(bytes, what to call them)."""
     if str(path) == "-":
-        return sys.stdin.buffer.read() if hasattr(sys.stdin, "buffer") else sys.stdin.read().encode(), "standard input"
+        return stdin_bytes(), "standard input"
     try:
         return path.read_bytes(), str(path)
     except FileNotFoundError:

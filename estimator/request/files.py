@@ -122,9 +122,14 @@ def _model_named(path: Path) -> tuple[str, ...]:
         return ()
 
 
+def stdin_bytes() -> bytes:
+    """What standard input holds."""
+    return sys.stdin.buffer.read() if hasattr(sys.stdin, "buffer") else sys.stdin.read().encode()
+
+
 def read_stdin(name: str = "standard input", *, field: str = "request") -> str:
     """The UTF-8 text on standard input."""
-    raw = sys.stdin.buffer.read() if hasattr(sys.stdin, "buffer") else sys.stdin.read().encode()
+    raw = stdin_bytes()
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -286,7 +286,7 @@ def _layout(row: Row, work: Work) -> tuple[float, ...]:
     nodes = _or(row.nodes, max(1.0, math.ceil(gpus / gpus_a_node(row))))
     nodes = min(nodes, max(gpus, 1.0))
     tensor, pipeline, context = _or(row.tensor, 1.0), _or(row.pipeline, 1.0), _or(row.context, 1.0)
-    capacity = (row.gpu.usable_gib or row.gpu.memory_gib or 80.0) * 2.0**30
+    capacity = _capacity(row)
     params, trainable = float(work.params), float(work.trainable_params)
     states = 2.0 * params + 16.0 * trainable
     if math.isnan(row.tensor) and math.isnan(row.pipeline) and _cuts(row) and not row.fully_sharded:
@@ -358,10 +358,14 @@ def _cuts(row: Row) -> bool:
     return _megatron(row) and (stated or link_of(row.gpu, row.links)[1] != LinkKind.PCIE_NO_P2P)
 
 
-def fitting(row: Row, work: Work) -> float:
+def _capacity(row: Row) -> float:
+    """Bytes of the GPU's memory; 80 GiB where nobody says."""
+    return (row.gpu.usable_gib or row.gpu.memory_gib or 80.0) * 2.0**30
+
+
+def _fitting(row: Row, work: Work) -> float:
     """Samples whose stored values (16 bit) take `ROOM` of the GPU's memory."""
-    capacity = (row.gpu.usable_gib or row.gpu.memory_gib or 80.0) * 2.0**30
-    return ROOM * capacity / max(2.0 * float(work.stored_values), 1.0)
+    return ROOM * _capacity(row) / max(2.0 * float(work.stored_values), 1.0)
 
 
 def _batch(row: Row, work: Work, data: float, pipeline: float) -> tuple[float, float]:
@@ -382,7 +386,7 @@ def _batch(row: Row, work: Work, data: float, pipeline: float) -> tuple[float, f
         share = total / data if not math.isnan(total) else math.inf
         whole = row.gpu.kind == "tpu" or "maxtext" in row.framework
         if not row.language and math.isfinite(share):
-            micro = share / max(1.0, math.ceil(share / max(fitting(row, work), 1.0)))
+            micro = share / max(1.0, math.ceil(share / max(_fitting(row, work), 1.0)))
         else:
             whole = whole or (row.tuned and family_of(row) == "classic")
             micro = share if share < 1.0 or (whole and math.isfinite(share)) else min(usual, share)

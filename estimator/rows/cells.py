@@ -172,7 +172,7 @@ def format_of(row: Mapping[str, str], gpu: Gpu) -> str:
     it is fp32.
     """
     found = _format_stated(row, gpu)
-    return "fp32" if found == "tf32" and gpu.tf32_tflops is None else found
+    return formats.rate(found, gpu).name if found == "tf32" else found
 
 
 def _format_stated(row: Mapping[str, str], gpu: Gpu) -> str:

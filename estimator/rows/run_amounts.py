@@ -68,7 +68,7 @@ def size_of(dataset: str) -> float | None:
     (17000.0, 558000.0, None)
     """
     name, _, said = dataset.partition("(")
-    if known := dataset_sizes().get(_folded(dataset)) or dataset_sizes().get(_folded(name)):
+    if known := dataset_sizes().get(folded(dataset)) or dataset_sizes().get(folded(name)):
         return known
     numbers = [float(text.replace(",", "")) for text in re.findall(r"\d[\d,]*", said)]
     if "classes" in said and len(numbers) == 2:
@@ -82,12 +82,13 @@ def size_of(dataset: str) -> float | None:
 def dataset_sizes() -> dict[str, float]:
     """Training samples of public data sets by folded name."""
     with (files("estimator") / "data" / "datasets.csv").open(encoding="utf-8") as lines:
-        return {_folded(row["dataset"]): float(row["samples"]) for row in csv.DictReader(lines)}
+        return {folded(row["dataset"]): float(row["samples"]) for row in csv.DictReader(lines)}
 
 
 def _scaled(figure_text: str, scale: str) -> float:
     return float(figure_text.replace(",", "")) * _SCALES[scale.casefold()]
 
 
-def _folded(text: str) -> str:
+def folded(text: str) -> str:
+    """Letters and digits of a name, without case: `ImageNet-1k` and `imagenet 1K` are one data set."""
     return re.sub(r"[^a-z0-9]", "", text.casefold())

@@ -14,6 +14,7 @@ from importlib.resources import files
 
 from benchmarks_db.errors import EstimatorError
 from benchmarks_db.models import ModelFacts
+from estimator.architectures import LANGUAGE_MODELS
 from estimator.rows.cells import figure, model_of, objective_of
 from estimator.rows.habits import lean
 
@@ -72,7 +73,7 @@ def self_supervised(task: str) -> bool:
 def generates_text(row: Mapping[str, str]) -> bool:
     """Whether the model writes text: a decoder of our tables, or one of which a size alone is known."""
     facts = facts_of(row)
-    return facts is not None and facts.kind in ("decoder", "moe", "size-only")
+    return facts is not None and facts.kind in LANGUAGE_MODELS
 
 
 def facts_of(row: Mapping[str, str]) -> ModelFacts | None:

@@ -14,9 +14,11 @@ import numpy as np
 
 from benchmarks_db.errors import EstimatorError
 from benchmarks_db.objectives import resolve_objective
+from estimator.architectures import LANGUAGE_MODELS
 from estimator.rows.arrays import prepare
 from estimator.rows.cells import Row, figure, objective_of
 from estimator.rows.memory import row_memory
+from estimator.rows.run_amounts import folded
 from estimator.rows.run_kinds import facts_of, generates_text, kind_of, self_supervised
 from estimator.terms import Method
 
@@ -196,7 +198,7 @@ def _micro_batch(row: Mapping[str, str]) -> str:
     """Of models that are trained data-parallel: the share of one GPU, as accumulation is rare there; else open."""
     facts = facts_of(row)
     gpus, batch, nodes = (figure(row, name) for name in ("gpus", "global_batch", "nodes"))
-    if facts is None or facts.kind in ("decoder", "moe", "size-only"):
+    if facts is None or facts.kind in LANGUAGE_MODELS:
         share = batch / gpus if batch > 0 or gpus != 1.0 else math.inf
         told = row["seq_len"] or math.isnan(share) or _TRACES.search(row["dataset"])
         return "" if told or not kind_of(row).startswith("fine-tuning") else f"{min(FINE_TUNED_TOGETHER, share):g}"
@@ -219,22 +221,18 @@ def _image_size(row: Mapping[str, str]) -> str:
     dataset = row["dataset"]
     if stated := re.search(r"\bat (\d{2,4}) ?px", dataset):
         return stated[1]
-    if _folded(dataset).startswith("cifar"):
+    if folded(dataset).startswith("cifar"):
         return "" if _made_for_small(row) else CIFAR_AS
     tuned = "mlcommons/" in row["source"].casefold() or row["target"].casefold().startswith("mlperf")
     short = figure(row, "epochs") < PROGRESSIVE_EPOCHS and not tuned
     accurate = re.search(r"\d ?% top-[15]\b", row["target"], re.IGNORECASE)
-    return PROGRESSIVE_PIXELS if short and accurate and _folded(dataset).startswith("imagenet1k") else ""
+    return PROGRESSIVE_PIXELS if short and accurate and folded(dataset).startswith("imagenet1k") else ""
 
 
 def _made_for_small(row: Mapping[str, str]) -> bool:
     """A network whose own pictures are small (ResNet-164 of CIFAR), which needs no other size."""
     facts = facts_of(row)
     return bool(facts and facts.image_size and facts.image_size <= 64)
-
-
-def _folded(text: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", text.casefold())
 
 
 def loader_rate(row: Row, decode_ms: float) -> float:

@@ -20,7 +20,7 @@ from estimator.rows.arrays import prepare
 from estimator.rows.cells import figure, gpus_of, refuse_unreadable
 from estimator.rows.headers import as_asked
 from estimator.rows.predict import predicted
-from estimator.rows.run_amounts import amount_of
+from estimator.rows.run_amounts import amount_of, folded
 from estimator.rows.run_assumptions import assumptions
 from estimator.rows.run_kinds import kind_of, overhead
 from estimator.rows.run_steps import GPUS_WHERE_UNSTATED, READS, anonymous, filled, loader_rate, step_row
@@ -125,7 +125,7 @@ def _on_demand() -> dict[str, tuple[float, float]]:
     columns = (chosen.instance_type, ~chosen.ranked, chosen.usd_per_hour, chosen.gpus_per_node)
     for name, old, price, gpus in zip(*columns, strict=True):
         offer = (bool(old), float(price), float(gpus))
-        key = _folded(name)
+        key = folded(name)
         best[key] = min(best.get(key, offer), offer)
     return {key: (price, gpus) for key, (_, price, gpus) in best.items()}
 
@@ -133,11 +133,7 @@ def _on_demand() -> dict[str, tuple[float, float]]:
 def _instance_price(text: str, gpus: float) -> float | None:
     """Dollars an hour of enough instances for `gpus`; the text may say how many (`8 x p3.16xlarge`)."""
     for part in re.split(r"[\s(),;]+|\bx\b", text):
-        found = _on_demand().get(_folded(part)) if part else None
+        found = _on_demand().get(folded(part)) if part else None
         if found and found[1] > 0:
             return found[0] * max(1.0, math.ceil(gpus / found[1] - 1e-9))
     return None
-
-
-def _folded(text: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", text.casefold())

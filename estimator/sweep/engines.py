@@ -20,13 +20,13 @@ from benchmarks_db.errors import EstimatorError, WorkloadError
 from estimator.sweep import worker
 from estimator.sweep.cells import Physics
 from estimator.sweep.worker import Work
+from estimator.threads import one_thread
 
 Done = Iterator[tuple[int, bytes]]
 Engine = Callable[[Work, Iterable[int]], Done]
 
 AHEAD = 2  # parts on their way for each process: one in work, one waiting
 LOST_IN_A_ROW = 3  # pools that may break without a part done between
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class SweepStopped(EstimatorError):  # noqa: N818  (reads as what happened)
@@ -97,8 +97,7 @@ def _executor(processes: int, content: bytes) -> Iterator[ProcessPoolExecutor]:
 @contextmanager
 def _one_thread_each() -> Iterator[None]:
     """Processes of the pool share the cores: their libraries must not start a thread for each core as well."""
-    missing = [name for name in THREADS if name not in os.environ]
-    os.environ.update(dict.fromkeys(missing, "1"))
+    missing = one_thread()
     try:
         yield
     finally:
